@@ -40,6 +40,13 @@ def days():
 @dp.materialized_view
 def last_day():
     return spark.sql("SELECT max(day) AS day FROM days")
+
+dp.create_streaming_table("prices")
+dp.create_auto_cdc_flow("prices", "orders_raw", keys=["id"], sequence_by="amount", stored_as_scd_type=2)
+
+@dp.materialized_view
+def old_prices():
+    return spark.sql("SELECT id, amount FROM prices WHERE __END_AT IS NOT NULL")
 """
 
 
@@ -70,6 +77,12 @@ def test_given_rows_replace_a_view_and_an_unreadable_source(shop):
 
     assert shop.run("orders").rows("orders") == [{"id": 7, "amount": Decimal("2.25")}]
     assert shop.run("last_day").rows("last_day") == [{"day": date(2024, 2, 29)}]
+
+
+def test_given_versions_have_their_columns(shop):
+    versions = [{"id": 1, "amount": "1", "__START_AT": "1", "__END_AT": "2"}, {"id": 1, "amount": "2"}]
+
+    assert shop.given("prices", versions).run("old_prices").rows("old_prices") == [{"id": 1, "amount": "1"}]
 
 
 def test_an_update_crashes_at_a_failpoint_and_continues_after_a_restart(shop):

@@ -161,3 +161,20 @@ def test_a_zero_byte_commit_is_named_and_not_retried(flow):
     assert report.error.code == "STORAGE.EMPTY_COMMIT"
     assert report.error.params == {"file": "/t/_delta_log/00000000000000000002.json"}
     assert not retryable(report)
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "again"),
+    [
+        ("Timed out while waiting for the Python worker to connect back after 10000 ms", "FLOW.WORKER_LATE", True),
+        (
+            "requirement failed: Cannot work with a non-pinned table snapshot of the TahoeFileIndex",
+            "FLOW.NO_SKIPPING",
+            False,
+        ),
+    ],
+)
+def test_errors_without_a_condition_are_recognized_by_their_message(flow, message, code, again):
+    report = failure_report(flow, PySparkException(message), Path("/project"))
+
+    assert (report.error.code, retryable(report)) == (code, again)

@@ -14,9 +14,11 @@ from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
+from headrace.cdc.snapshot_versions import TIME_OF_UPDATE
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery, SqlQuery
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
+from headrace.spark.cdc.declaration import feed_of, snapshot_feed, target_schema
 from headrace.spark.delta.tables import empty_frame
 
 Rows = Sequence[Mapping[str, Any]]
@@ -55,8 +57,7 @@ class StandIn:
             return Schema.from_json(struct.json()).nullable
         merged = Schema()
         for flow in flows:
-            frame = _frame(flow, session)
-            merged = merged.merged(Schema.from_json(frame.schema.json()).nullable)
+            merged = merged.merged(_columns(flow, session))
         return merged.nullable
 
     def _append_pending(self, schema: Schema) -> None:
@@ -82,6 +83,21 @@ def with_stand_ins(definitions: Definitions, stand_ins: Mapping[QualifiedName, S
         else:
             datasets.append(dataset)
     return Definitions(tuple(datasets), tuple(flows))
+
+
+def _columns(flow: Flow, session: SparkSession) -> Schema:
+    """What a flow writes; a CDC flow adds the columns of versions."""
+    if flow.snapshots is not None and flow.snapshots.calls_function:
+        raise ValueError(
+            f"the columns of {flow.target} come from its snapshots; "
+            f'name them: pipeline.given("{flow.target}", rows, schema="id BIGINT, ...")'
+        )
+    frame = _frame(flow, session)
+    if flow.changes is not None:
+        return target_schema(feed_of(flow, frame))
+    if flow.snapshots is not None:
+        return target_schema(snapshot_feed(flow, frame, TIME_OF_UPDATE))
+    return Schema.from_json(frame.schema.json()).nullable
 
 
 def _frame(flow: Flow, session: SparkSession) -> DataFrame:

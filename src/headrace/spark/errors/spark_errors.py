@@ -53,6 +53,11 @@ _SCHEMA_EVOLUTIONS = {
 }
 # The message of the package's own log store for a commit whose content was lost.
 _EMPTY_COMMIT = re.compile(r'the Delta commit "(?P<file>[^"\n]+)" has 0 bytes')
+# Errors of Spark and Delta that have no condition, by a part of their message.
+_BY_MESSAGE = {
+    "the Python worker to connect back": "FLOW.WORKER_LATE",
+    "Cannot work with a non-pinned table snapshot": "FLOW.NO_SKIPPING",
+}
 _DEFAULT_ADVICE = "Correct the query; nothing was read or written."
 
 
@@ -91,7 +96,7 @@ def failure_report(
         return Failed(flow.name, permanent, condition=permanent.code)
     causes = tuple(chain(error))
     ours = next((report for cause in causes if (report := _raised_by_us(flow, cause.message, rules))), None)
-    report = ours or kafka_problem(causes, flow)
+    report = ours or kafka_problem(causes, flow) or _without_condition(flow, causes)
     if report is not None:
         return report
     inner = innermost(causes)
@@ -120,6 +125,14 @@ def failure_report(
     )
     transient, schema_evolution = inner.condition is None, _SCHEMA_EVOLUTIONS.get(inner.condition or "")
     return Failed(flow.name, problem, inner.condition, inner.sql_state, transient, schema_evolution=schema_evolution)
+
+
+def _without_condition(flow: Flow, causes: Sequence[Cause]) -> Failed | None:
+    """The report for an error that only its message tells apart."""
+    code = next((code for part, code in _BY_MESSAGE.items() if any(part in cause.message for cause in causes)), None)
+    if code is None:
+        return None
+    return Failed(flow.name, PipelineError(code, location=flow.location, flow=flow.name), condition=code)
 
 
 def _known_problem(
