@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from headrace.errors import PipelineError, Problems, problems_of
+from headrace.project.development.board import DevBoard
 from headrace.project.requests.request_queue import RequestQueue
 from headrace.serve.access import Access, Door
 from headrace.serve.addresses import Addresses
@@ -33,6 +34,7 @@ from headrace.serve.proxies import ProxyUsers
 from headrace.serve.render import Frame, Page, Renderer, json_answer
 from headrace.serve.sessions import Sessions, Tries
 from headrace.serve.tokens import Tokens
+from headrace.worker.owned_workers import OwnedWorkers
 
 _STATIC = {
     "site.css": "text/css",
@@ -61,6 +63,8 @@ class Server:
         profile: of the settings; None for the default.
         proxy: the users of a proxy; None for no proxy that signs in.
         body_s: in which time the body of a request must have arrived.
+        boards: what is known of projects that are being developed, by the pipeline's name in URLs.
+        workers: in which verbs run; None for a JVM of their own.
     """
 
     addresses: Addresses
@@ -74,6 +78,8 @@ class Server:
     profile: str | None = None
     proxy: ProxyUsers | None = None
     body_s: float = BODY_S
+    boards: Mapping[str, DevBoard] = field(default_factory=dict)
+    workers: OwnedWorkers | None = None
 
 
 def create_app(server: Server) -> ASGIApp:

@@ -53,6 +53,7 @@ class Worker:
         warm_up: Callable[[], VerbRequest],
         idle_s: float,
         code: ImportedCode,
+        owner: int | None = None,
     ) -> None:
         self._warm_up = warm_up
         self._idle_s = idle_s
@@ -63,6 +64,8 @@ class Worker:
         self._needs_warm_up = True
         self._verbs = 0
         self._active_at = time.monotonic()
+        if owner is not None:
+            self._events.register(owner, selectors.EVENT_READ, lambda: self._end_with(owner))
 
     @property
     def is_outdated(self) -> bool:
@@ -195,6 +198,12 @@ class Worker:
             self._needs_warm_up = True
 
         self._jvm.resume(jvm_ended)
+
+    def _end_with(self, owner: int) -> None:
+        """The owner has ended: the running verb may finish, for its caller may live."""
+        self._events.unregister(owner)
+        os.close(owner)
+        self._reception.is_stopping = True
 
     def _required(self) -> Running:
         if self._running is None:
