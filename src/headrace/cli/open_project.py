@@ -173,6 +173,8 @@ class OpenProject(SessionProject, Protocol):
         private: bool = False,
         also: Sequence[str] = (),
         limit: int | None = None,
+        restricted: bool = False,
+        timeout_s: float | None = None,
     ) -> Rows:
         """A query over the pipeline's tables and persisted views."""
 

@@ -15,7 +15,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from headrace.errors import PipelineError, Problems, problems_of
-from headrace.project.development.board import DevBoard
 from headrace.project.requests.request_queue import RequestQueue
 from headrace.serve.access import Access, Door
 from headrace.serve.addresses import Addresses
@@ -24,6 +23,7 @@ from headrace.serve.api.failures import failure, is_for_programs, refusal
 from headrace.serve.assistants import Assistants
 from headrace.serve.guard import BODY_S, Guard
 from headrace.serve.live_events import LiveEvents, event_rows
+from headrace.serve.pages.dev_page import dev_page
 from headrace.serve.pages.help_page import help_index, help_page
 from headrace.serve.pages.open_counts import open_counts
 from headrace.serve.pages.paging import page_number
@@ -31,10 +31,11 @@ from headrace.serve.pages.pipeline_pages import pipelines_page
 from headrace.serve.pages.routes import PAGES, PageOf
 from headrace.serve.pipelines import ServedPipeline, redact_all
 from headrace.serve.proxies import ProxyUsers
+from headrace.serve.queries.query_endpoints import Queries, query_routes
+from headrace.serve.queries.query_runner import QueryRunner
 from headrace.serve.render import Frame, Page, Renderer, json_answer
 from headrace.serve.sessions import Sessions, Tries
 from headrace.serve.tokens import Tokens
-from headrace.worker.owned_workers import OwnedWorkers
 
 _STATIC = {
     "site.css": "text/css",
@@ -63,8 +64,7 @@ class Server:
         profile: of the settings; None for the default.
         proxy: the users of a proxy; None for no proxy that signs in.
         body_s: in which time the body of a request must have arrived.
-        boards: what is known of projects that are being developed, by the pipeline's name in URLs.
-        workers: in which verbs run; None for a JVM of their own.
+        runners: run queries, by the pipeline's name in URLs.
     """
 
     addresses: Addresses
@@ -78,18 +78,25 @@ class Server:
     profile: str | None = None
     proxy: ProxyUsers | None = None
     body_s: float = BODY_S
-    boards: Mapping[str, DevBoard] = field(default_factory=dict)
-    workers: OwnedWorkers | None = None
+    runners: Mapping[str, QueryRunner] = field(default_factory=dict)
 
 
 def create_app(server: Server) -> ASGIApp:
     """The application; every request goes through the guard, and all but a few through the door."""
-    renderer = Renderer(server.now)
+    renderer = Renderer(server.now, {slug: one.board for slug, one in server.pipelines.items() if one.board})
     sessions, tries = Sessions(server.clock), Tries(server.clock)
     access = Access(server.addresses, server.tokens, sessions, tries, renderer, server.now, server.proxy)
     pages = _Pages(server, renderer)
     events = _Events(server)
-    api = Api(server.pipelines, renderer, events.answer, queues=server.queues, is_read_only=server.is_read_only)
+    queries = Queries(server.pipelines, {} if server.is_read_only else server.runners)
+    api = Api(
+        server.pipelines,
+        renderer,
+        events.answer,
+        query=queries.for_programs,
+        queues=server.queues,
+        is_read_only=server.is_read_only,
+    )
     routes = [
         Route("/", pages.home),
         Route("/.json", pages.home),
@@ -100,6 +107,8 @@ def create_app(server: Server) -> ASGIApp:
         *(Route(path, pages.codes) for path in ("/help", "/help.json", "/help/")),
         Route("/help/{name:path}", pages.help),
         *(Route(path, pages.of_pipeline(make, section)) for path, make, section in PAGES),
+        *query_routes(queries, pages.of_pipeline, is_read_only=server.is_read_only),
+        *(Route(path, pages.of_pipeline(dev_page, "dev")) for path in ("/p/{slug}/dev", "/p/{slug}/dev.json")),
         *api.routes(),
         *([] if server.is_read_only else Assistants(server.pipelines, server.addresses, server.profile).routes()),
     ]

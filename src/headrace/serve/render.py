@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from headrace.model.version import __version__
+from headrace.project.development.board import DevBoard
 from headrace.serve import formats
 from headrace.serve.navigation import SECTIONS
 
@@ -58,10 +60,12 @@ class Renderer:
 
     Args:
         now: the time in seconds since 1970.
+        boards: what is known of projects that are being developed, by the pipeline's name in URLs.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], boards: Mapping[str, DevBoard] = MappingProxyType({})) -> None:
         self._now = now
+        self._boards = boards
         self._templates = Environment(
             loader=PackageLoader("headrace.serve"),
             autoescape=True,
@@ -91,6 +95,7 @@ class Renderer:
             path: where it is, for the link to its JSON; empty for a page without JSON.
         """
         redact = str if frame is None else frame.redact
+        board = None if frame is None else self._boards.get(frame.slug)
         text = self._templates.get_template(page.template).render(
             page=_redacted(page.document, redact),
             pictures=_redacted(page.pictures, redact),
@@ -98,6 +103,7 @@ class Renderer:
             frame=frame,
             path=path,
             now=self._now(),
+            dev=None if board is None else _redacted(board.state.to_json(), redact),
         )
         return HTMLResponse(text, page.status)
 

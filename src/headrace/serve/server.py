@@ -18,6 +18,7 @@ from headrace.project.development.board import DevBoard
 from headrace.project.lease_holders import host_name
 from headrace.project.requests.request_queue import RequestQueue, running_queues
 from headrace.project.requests.request_runner import QueueContext
+from headrace.project.requests.verb_call import VerbCall
 from headrace.project.scheduling.child_process import ChildRunner
 from headrace.project.scheduling.start_schedulers import ScheduledPipeline, running_schedulers
 from headrace.serve.addresses import Addresses, addresses
@@ -25,6 +26,7 @@ from headrace.serve.app import Server, create_app
 from headrace.serve.connections import TimedConnection, allow_files
 from headrace.serve.pipelines import ServedPipeline, redact_all, served_pipelines
 from headrace.serve.proxies import proxy_users
+from headrace.serve.queries.query_runner import QueryRunner, query_call
 from headrace.serve.tokens import TokenFile, default_token_file
 from headrace.worker.owned_workers import OwnedWorkers, OwnerOptions
 
@@ -103,7 +105,12 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
     token_file = TokenFile(file)
     workers = OwnedWorkers(options.owner, environ, say)
     queues = {} if options.is_read_only else _queues(pipelines, options.profile, environ, workers, say)
-    boards = {slug: options.boards.get(pipeline.settings.root) for slug, pipeline in pipelines.items()}
+    for pipeline in pipelines.values():
+        pipeline.board = options.boards.get(pipeline.settings.root)
+    calls = {
+        slug: query_call(VerbCall(pipeline.settings.root, options.profile, environ, workers))
+        for slug, pipeline in pipelines.items()
+    }
     application = Server(
         reached,
         pipelines,
@@ -115,8 +122,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         queues=queues,
         profile=options.profile,
         proxy=proxy,
-        boards={slug: board for slug, board in boards.items() if board is not None},
-        workers=workers,
+        runners={slug: QueryRunner(pipelines[slug], call, lambda: server.should_exit) for slug, call in calls.items()},
     )
     server = uvicorn.Server(server_config(create_app(application), reached))
     _log_without_secrets(pipelines.values())

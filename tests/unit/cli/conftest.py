@@ -159,6 +159,8 @@ class FakeProject:
         private: bool = False,
         also: Sequence[str] = (),
         limit: int | None = None,
+        restricted: bool = False,
+        timeout_s: float | None = None,
     ) -> Rows:
         more = (*(("private",) if private else ()), *also, *(() if limit is None else (limit,)))
         self._ask("sql", query, write, *more)

@@ -21,9 +21,11 @@ from headrace.project.inspection.plain_query import rows_without_session
 from headrace.project.inspection.private_tables import hidden_tables
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
+from headrace.spark.analysis.restricted_query import PARSED_AS_WRITTEN, check_restricted
 from headrace.spark.errors.spark_errors import innermost
 from headrace.spark.jvm.causes import chain
 from headrace.spark.session.scoped_confs import with_confs
+from headrace.spark.session.time_limit import time_limit
 from headrace.spark.update.catalog import Catalog
 from headrace.spark.update.event_views import EVENT_VIEWS, register_event_views
 from headrace.sql.mentions import mentioned_names
@@ -47,6 +49,8 @@ def run_statement(
     also: Sequence[str],
     environ: Mapping[str, str],
     redact: Callable[[str], str],
+    restricted: bool = False,
+    timeout_s: float | None = None,
 ) -> Rows:
     """The rows of a statement, which reads only unless *write* is true.
 
@@ -60,9 +64,12 @@ def run_statement(
         also: folders of other projects, or folders whose subfolders are projects, for ``system.lakeflow.*``.
         environ: the environment variables.
         redact: removes secrets from error messages.
+        restricted: accept nothing but a query over the pipeline's tables.
+        timeout_s: stop the query after so long; None for no limit. The start of Java does not count.
 
     Raises:
-        PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE; STORAGE.*.
+        PipelineError: SQL.NOT_READ_ONLY, SQL.RESTRICTED, SQL.PRIVATE, SQL.FAILED, SQL.TIMEOUT; VIEW.UNUSABLE;
+            STORAGE.*.
     """
     if not write:
         check_readonly(query)
@@ -71,10 +78,12 @@ def run_statement(
         if rows is not None:
             return rows
     try:
-        with TemporaryDirectory(prefix="headrace-sql-") as extracts:
+        opened = catalog()
+        limited = time_limit(opened.session, timeout_s)
+        with TemporaryDirectory(prefix="headrace-sql-") as extracts, limited:
             return run_query(
                 query,
-                catalog(),
+                opened,
                 settings,
                 write=write,
                 private=private,
@@ -82,6 +91,7 @@ def run_statement(
                 pipelines=monitored_pipelines(settings, also, environ, time.time),
                 redact=redact,
                 extracts=Path(extracts),
+                restricted=restricted,
             )
     except (PySparkException, Py4JJavaError) as error:
         # PySpark converts only some Java exceptions.
@@ -100,6 +110,7 @@ def run_query(
     pipelines: Sequence[MonitoredPipeline],
     redact: Callable[[str], str],
     extracts: Path,
+    restricted: bool = False,
 ) -> Rows:
     """The rows of a query, with the tables, views and event log that it mentions; private tables only on request.
 
@@ -113,9 +124,10 @@ def run_query(
         pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
         extracts: a folder for copies of events that the query reads.
+        restricted: accept nothing but a query over the pipeline's tables.
 
     Raises:
-        PipelineError: SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* if the storage cannot be read.
+        PipelineError: SQL.RESTRICTED, SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* if the storage cannot be read.
         PySparkException: Spark refuses the query.
     """
     tables = dict(stored_tables(settings.layout, settings.naming))
@@ -133,8 +145,14 @@ def run_query(
     # Views reference their inputs, so private tables can be removed once the views are registered.
     catalog.unregister(hidden - views.keys())
     try:
-        frame = catalog.session.sql(catalog.names.to_session_query(query, settings.naming))
-        rows = (frame if limit is None else frame.limit(limit)).collect()
+        with with_confs(catalog.session, PARSED_AS_WRITTEN if restricted else {}):
+            text = catalog.names.to_session_query(query, settings.naming)
+            if restricted:
+                check_restricted(
+                    catalog.session, text, lambda parts: catalog.names.dataset_of(quoted(*parts)) is not None
+                )
+            frame = catalog.session.sql(text)
+            rows = (frame if limit is None else frame.limit(limit)).collect()
         return Rows(tuple(frame.columns), tuple(tuple(row) for row in rows))
     except AnalysisException as error:
         missing = _missing(error, settings)

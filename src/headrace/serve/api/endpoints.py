@@ -41,6 +41,7 @@ class Api:
         pipelines: by their names in URLs.
         renderer: makes answers.
         events: answers with events.
+        query: answers with the rows of a query.
         queues: take requests, by the pipeline's name in URLs.
         is_read_only: nothing but reading is mounted.
     """
@@ -51,6 +52,7 @@ class Api:
         renderer: Renderer,
         events: Endpoint,
         *,
+        query: Endpoint,
         queues: Mapping[str, RequestQueue],
         is_read_only: bool,
     ) -> None:
@@ -63,6 +65,7 @@ class Api:
             "me": self._me,
             "pipelines": self._list,
             "events": events,
+            "sql": query,
         }
 
     def routes(self) -> list[Route]:

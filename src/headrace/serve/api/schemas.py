@@ -304,6 +304,13 @@ _SHAPES: Mapping[str, Shape] = {
             }
         ]
     },
+    "QueryResult": {
+        "columns": ["text"],
+        "rows": [["any"]],
+        "is_truncated": "flag",
+        "duration_s": "number",
+        "notices": ["text"],
+    },
     "Asked": {**_ASKED, "url": "text"},
     "Request": _REQUEST,
     "Requests": {"requests": ["#Request"]},

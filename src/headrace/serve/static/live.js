@@ -30,6 +30,7 @@ function schedule() {
 if (events) {
   const source = new EventSource(events);
   source.addEventListener("event", schedule);
+  source.addEventListener("refresh", schedule);
   document.addEventListener("visibilitychange", schedule);
   addEventListener("pagehide", () => source.close());
 }
