@@ -191,7 +191,13 @@ def test_a_plan_is_a_line_for_each_thing_and_new_input_alone_is_no_change():
 
 
 LINES = st.lists(
-    st.builds(PlanLine, st.sampled_from(["flow", "table"]), st.sampled_from("abc"), st.sampled_from(["start", "skip"]), st.just("")),
+    st.builds(
+        PlanLine,
+        st.sampled_from(["flow", "table"]),
+        st.sampled_from("abc"),
+        st.sampled_from(["start", "skip"]),
+        st.just(""),
+    ),
     unique_by=lambda line: (line.kind, line.name),
 ).map(tuple)
 

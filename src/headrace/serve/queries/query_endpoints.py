@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -17,7 +16,10 @@ from headrace.errors import PipelineError, Problems, problems_of
 from headrace.project.requests.request import Asker
 from headrace.serve.api.bodies import JSON_TYPE, parsed_body
 from headrace.serve.api.endpoints import Endpoint
+from headrace.serve.api.failures import status_of
 from headrace.serve.api.routes import DEFAULT_ROWS, DEFAULT_SECONDS, LONGEST_QUERY, MOST_ROWS, MOST_SECONDS, ROUTES
+from headrace.serve.forms.form_fields import TOKEN, SentForm, sent_form
+from headrace.serve.forms.form_tokens import FormTokens
 from headrace.serve.pages.query_pages import preview_page, sql_page
 from headrace.serve.pages.routes import PageOf
 from headrace.serve.pipelines import ServedPipeline
@@ -28,7 +30,6 @@ from headrace.serve.roles import Principal, Role, principal_of
 
 _SQL = next(route for route in ROUTES if route.name == "sql")
 _SITE, _OWN_SITE = "sec-fetch-site", "same-origin"
-_FORM, _MOST_FIELDS = "application/x-www-form-urlencoded", 20
 _CLIENT_S = 0.5
 _CSV = "csv"
 
@@ -42,11 +43,15 @@ class Queries:
     Args:
         pipelines: by their names in URLs.
         runners: run queries, by the pipeline's name in URLs; none if the server is read-only.
+        tokens: of forms.
     """
 
-    def __init__(self, pipelines: Mapping[str, ServedPipeline], runners: Mapping[str, QueryRunner]) -> None:
+    def __init__(
+        self, pipelines: Mapping[str, ServedPipeline], runners: Mapping[str, QueryRunner], tokens: FormTokens
+    ) -> None:
         self._pipelines = pipelines
         self._runners = runners
+        self._tokens = tokens
 
     async def for_programs(self, request: Request) -> Response:
         """The answer of the API."""
@@ -76,28 +81,25 @@ class Queries:
         dataset = request.query_params.get("dataset", "")
         return preview_page(pipeline, dataset, **self._access(pipeline, request))
 
-    def send_sql(self, framed: Framed, fields: Callable[[Request], Any]) -> Endpoint:
-        """The endpoint of the form for a query.
-
-        Args:
-            framed: makes a page an answer.
-            fields: reads the fields of a form, and refuses one that is not ours.
-        """
+    def send_sql(self, framed: Framed) -> Endpoint:
+        """The endpoint of the form for a query; *framed* makes a page an answer."""
 
         async def endpoint(request: Request) -> Response:
             pipeline = self._pipeline(request.path_params["slug"])
-            form: Mapping[str, str] = await fields(request)
-            _check_role(principal_of(request.scope), _SQL.summary)
-            query = form.get("query", "")[:LONGEST_QUERY]
-            rows = _number(form.get("rows", ""), DEFAULT_ROWS, MOST_ROWS)
-            seconds = _number(form.get("seconds", ""), DEFAULT_SECONDS, MOST_SECONDS)
-            runner = self._runner(pipeline)
+            try:
+                form = await self._form(request, _SQL.summary)
+            except (PipelineError, Problems) as error:
+                refusal = _refusal(pipeline, "sql", _SQL.summary, error)
+                return await framed(lambda *_: refusal, "sql")(request)
+            query = form.one("query")[:LONGEST_QUERY]
+            rows = _number(form.one("rows"), DEFAULT_ROWS, MOST_ROWS)
+            seconds = _number(form.one("seconds"), DEFAULT_SECONDS, MOST_SECONDS)
 
             def run(is_canceled: Callable[[], bool]) -> QueryResult:
-                return runner.sql(_asker(request), query, rows, seconds, is_canceled)
+                return self._runners[pipeline.slug].sql(_asker(request), query, rows, seconds, is_canceled)
 
             result, problems = await _outcome(request, run)
-            if form.get("as") == _CSV and result is not None:
+            if form.one("as") == _CSV and result is not None:
                 return _csv(result, pipeline)
             page = sql_page(
                 pipeline, may_query=True, query=query, rows=rows, seconds=seconds, result=result, problems=problems
@@ -106,23 +108,44 @@ class Queries:
 
         return endpoint
 
-    def send_preview(self, framed: Framed, fields: Callable[[Request], Any]) -> Endpoint:
-        """The endpoint of the form for a preview; see :meth:`send_sql`."""
+    def send_preview(self, framed: Framed) -> Endpoint:
+        """The endpoint of the form for a preview; *framed* makes a page an answer."""
+        what = "Preview a dataset"
 
         async def endpoint(request: Request) -> Response:
             pipeline = self._pipeline(request.path_params["slug"])
-            form: Mapping[str, str] = await fields(request)
-            _check_role(principal_of(request.scope), "Preview a dataset")
-            dataset, runner = form.get("dataset", ""), self._runner(pipeline)
+            try:
+                form = await self._form(request, what)
+            except (PipelineError, Problems) as error:
+                refusal = _refusal(pipeline, "graph", what, error)
+                return await framed(lambda *_: refusal, "graph")(request)
+            dataset = form.one("dataset")
 
             def run(is_canceled: Callable[[], bool]) -> QueryResult:
-                return runner.preview(_asker(request), dataset, is_canceled)
+                return self._runners[pipeline.slug].preview(_asker(request), dataset, is_canceled)
 
             result, problems = await _outcome(request, run)
             page = preview_page(pipeline, dataset, may_query=True, result=result, problems=problems)
             return await framed(lambda *_: page, "graph")(request)
 
         return endpoint
+
+    async def _form(self, request: Request, what: str) -> SentForm:
+        """The fields of a form that a page of ours has sent, in the session in which it was opened.
+
+        Raises:
+            PipelineError: API.CROSS_SITE, API.FORBIDDEN, SERVE.FORM, SERVE.FORM_TOKEN, SERVE.NO_QUEUE.
+        """
+        principal, sites = principal_of(request.scope), request.headers.getlist(_SITE)
+        # Without this header, the guard has seen our own origin.
+        if not principal.is_browser or (sites and sites != [_OWN_SITE]):
+            raise PipelineError("API.CROSS_SITE")
+        form = sent_form(", ".join(request.headers.getlist("content-type")), await request.body())
+        if not self._tokens.is_of(form.one(TOKEN), principal):
+            raise PipelineError("SERVE.FORM_TOKEN")
+        _check_role(principal, what)
+        self._runner(self._pipeline(request.path_params["slug"]))
+        return form
 
     def _access(self, pipeline: ServedPipeline, request: Request) -> dict[str, Any]:
         """Whether rows may be asked for, and why not."""
@@ -153,32 +176,14 @@ def query_routes(queries: Queries, framed: Framed, *, is_read_only: bool) -> lis
         is_read_only: nothing but reading is mounted.
     """
     sent = [
-        Route("/p/{slug}/sql", queries.send_sql(framed, own_form), methods=["POST"]),
-        Route("/p/{slug}/preview", queries.send_preview(framed, own_form), methods=["POST"]),
+        Route("/p/{slug}/sql", queries.send_sql(framed), methods=["POST"]),
+        Route("/p/{slug}/preview", queries.send_preview(framed), methods=["POST"]),
     ]
     return [
         *(Route(path, framed(queries.sql, "sql")) for path in ("/p/{slug}/sql", "/p/{slug}/sql.json")),
         Route("/p/{slug}/preview", framed(queries.preview, "graph")),
         *([] if is_read_only else sent),
     ]
-
-
-async def own_form(request: Request) -> Mapping[str, str]:
-    """The fields of a form of our own pages.
-
-    Raises:
-        PipelineError: API.CROSS_SITE, SERVE.FORM.
-    """
-    if principal_of(request.scope).is_browser and request.headers.getlist(_SITE) != [_OWN_SITE]:
-        raise PipelineError("API.CROSS_SITE")
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != _FORM:
-        raise PipelineError("SERVE.FORM", reason=f"it is not {_FORM}")
-    try:
-        fields = parse_qs((await request.body()).decode("ascii"), max_num_fields=_MOST_FIELDS, errors="strict")
-    except ValueError:
-        raise PipelineError("SERVE.FORM", reason="it is damaged, or has too many fields") from None
-    return {name: values[0] for name, values in fields.items()}
 
 
 async def _outcome(
@@ -202,6 +207,16 @@ async def _while_connected(request: Request, run: Callable[[Callable[[], bool]],
         return await running
     finally:
         is_gone.set()
+
+
+def _refusal(pipeline: ServedPipeline, section: str, what: str, error: PipelineError | Problems) -> Page:
+    problems = problems_of(error)
+    document = {
+        "what": what,
+        "problems": [one.to_json() for one in problems],
+        "back": f"/p/{pipeline.slug}/{section}",
+    }
+    return Page("not_done.html", "Not done", document, status=status_of(problems[0]))
 
 
 def _asker(request: Request) -> Asker:
