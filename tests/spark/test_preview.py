@@ -174,7 +174,7 @@ def test_a_preview_of_merged_changes_is_the_table_after_them_and_writes_nothing(
     assert not (merged.folder / "storage").exists()
     versions = [(row["id"], row["size"], row["__START_AT"], row["__END_AT"]) for row in before.to_json()]
     assert versions == [(1, 5, 1, 2), (1, 7, 2, None), (2, 3, 1, 3)]
-    assert list(before.notices())[0] == "the table after 5 changes, 1 of them rejected, as if it were empty before"
+    assert next(iter(before.notices())) == "the table after 5 changes, 1 of them rejected, as if it were empty before"
     assert (below.to_json(), below.sampled) == ([{"id": 1, "size": 7}], ("sizes",))
 
 
