@@ -22,6 +22,7 @@ from headrace.serve.sessions import SESSION_S, Sessions, Tries, digest_of
 from headrace.serve.tokens import Tokens
 
 _OPEN = ("/login", "/healthz")
+_OTHER_SITES = ("cross-site", "same-site")
 _MAX_FORM_BYTES = 4096
 
 
@@ -82,7 +83,10 @@ class Access:
         if found is None:
             self.tries.fail(_address(request))
             return self._form(goes_to, "This is not a token of this server.", 401)
-        answer = RedirectResponse(goes_to, 303)
+        answer: Response = RedirectResponse(goes_to, 303)
+        if request.headers.get("sec-fetch-site") in _OTHER_SITES:
+            # A link in a file or on another page led here: the cookie is not sent with what it redirects to.
+            answer = self.renderer.html(Page("signed_in.html", "Signed in", {"next": goes_to}))
         answer.set_cookie(
             self.addresses.cookie,
             self.sessions.open(found.sha256),

@@ -59,12 +59,12 @@ class Queries:
         if found.partition(";")[0].strip().lower() != JSON_TYPE:
             raise PipelineError("API.CONTENT_TYPE", found=found[:100])
         pipeline = self._pipeline(request.path_params["pipeline"])
+        runner = self._runner(pipeline)
         body = parsed_body(_SQL, await request.body(), {})
         rows, seconds = body.whole("rows", DEFAULT_ROWS), body.whole("seconds", DEFAULT_SECONDS)
         query = body.text("query")
         if not query.strip():
             raise PipelineError("API.FIELD", what='field "query"', reason="it is missing")
-        runner = self._runner(pipeline)
 
         def run(is_canceled: Callable[[], bool]) -> QueryResult:
             return runner.sql(_asker(request), query, rows, seconds, is_canceled)
