@@ -27,7 +27,6 @@ from headrace.serve.forms.form_tokens import FormTokens
 from headrace.serve.guard import BODY_S, Guard
 from headrace.serve.live_events import LiveEvents, event_rows
 from headrace.serve.page_endpoints import FormSource, Pages
-from headrace.serve.pages.dev_page import dev_page
 from headrace.serve.pages.routes import PAGES
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.proxies import ProxyUsers
@@ -111,7 +110,6 @@ def create_app(server: Server) -> ASGIApp:
         Route(FORM_PATH, forms.send, methods=["POST"]),
         *(Route(path, pages.of_pipeline(make, section)) for path, make, section in PAGES),
         *query_routes(queries, pages.of_pipeline, is_read_only=is_read_only),
-        *(Route(path, pages.of_pipeline(dev_page, "dev")) for path in ("/p/{slug}/dev", "/p/{slug}/dev.json")),
         *api.routes(),
         *([] if is_read_only else Assistants(server.pipelines, server.addresses, server.profile).routes()),
     ]

@@ -65,7 +65,7 @@ class Worker:
         self._verbs = 0
         self._active_at = time.monotonic()
         if owner is not None:
-            self._events.register(owner, selectors.EVENT_READ, lambda: self._end_with(owner))
+            self._reception.end_with(owner)
 
     @property
     def is_outdated(self) -> bool:
@@ -198,12 +198,6 @@ class Worker:
             self._needs_warm_up = True
 
         self._jvm.resume(jvm_ended)
-
-    def _end_with(self, owner: int) -> None:
-        """The owner has ended: the running verb may finish, for its caller may live."""
-        self._events.unregister(owner)
-        os.close(owner)
-        self._reception.is_stopping = True
 
     def _required(self) -> Running:
         if self._running is None:

@@ -22,13 +22,13 @@ from headrace.model.outcome import FlowCounts
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.schema import Schema
-from headrace.project.inspection.sample_table import BatchRules, SampleTable
 from headrace.settings.settings import Settings
 from headrace.spark.delta.conform import conform
 from headrace.spark.errors.spark_errors import failure_report
 from headrace.spark.queries.flow_frames import flow_frame, register_views, single_batch_rules
 from headrace.spark.queries.snapshots import next_snapshot, version_of_update
 from headrace.spark.session.scoped_confs import with_confs
+from headrace.spark.tables.sample_table import BatchRules, SampleTable
 from headrace.spark.update.catalog import Catalog
 from headrace.storage.change_detection import StoredState
 

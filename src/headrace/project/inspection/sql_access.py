@@ -19,13 +19,10 @@ from headrace.model.views import ViewDefinition
 from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.project.inspection.plain_query import rows_without_session
 from headrace.project.inspection.private_tables import hidden_tables
+from headrace.project.inspection.query_rows import query_rows, reason_of
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.spark.analysis.restricted_query import PARSED_AS_WRITTEN, check_restricted
-from headrace.spark.errors.spark_errors import innermost
-from headrace.spark.jvm.causes import chain
 from headrace.spark.session.scoped_confs import with_confs
-from headrace.spark.session.time_limit import time_limit
 from headrace.spark.update.catalog import Catalog
 from headrace.spark.update.event_views import EVENT_VIEWS, register_event_views
 from headrace.sql.mentions import mentioned_names
@@ -78,12 +75,10 @@ def run_statement(
         if rows is not None:
             return rows
     try:
-        opened = catalog()
-        limited = time_limit(opened.session, timeout_s)
-        with TemporaryDirectory(prefix="headrace-sql-") as extracts, limited:
+        with TemporaryDirectory(prefix="headrace-sql-") as extracts:
             return run_query(
                 query,
-                opened,
+                catalog(),
                 settings,
                 write=write,
                 private=private,
@@ -92,11 +87,10 @@ def run_statement(
                 redact=redact,
                 extracts=Path(extracts),
                 restricted=restricted,
+                timeout_s=timeout_s,
             )
     except (PySparkException, Py4JJavaError) as error:
-        # PySpark converts only some Java exceptions.
-        message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
-        raise PipelineError("SQL.FAILED", reason=redact(message.strip().splitlines()[0])) from error
+        raise PipelineError("SQL.FAILED", reason=redact(reason_of(error))) from error
 
 
 def run_query(
@@ -111,6 +105,7 @@ def run_query(
     redact: Callable[[str], str],
     extracts: Path,
     restricted: bool = False,
+    timeout_s: float | None = None,
 ) -> Rows:
     """The rows of a query, with the tables, views and event log that it mentions; private tables only on request.
 
@@ -125,9 +120,10 @@ def run_query(
         redact: removes secrets from error messages.
         extracts: a folder for copies of events that the query reads.
         restricted: accept nothing but a query over the pipeline's tables.
+        timeout_s: stop the query after so long; None for no limit.
 
     Raises:
-        PipelineError: SQL.RESTRICTED, SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* if the storage cannot be read.
+        PipelineError: SQL.RESTRICTED, SQL.TIMEOUT, SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* if the storage cannot be read.
         PySparkException: Spark refuses the query.
     """
     tables = dict(stored_tables(settings.layout, settings.naming))
@@ -145,15 +141,8 @@ def run_query(
     # Views reference their inputs, so private tables can be removed once the views are registered.
     catalog.unregister(hidden - views.keys())
     try:
-        with with_confs(catalog.session, PARSED_AS_WRITTEN if restricted else {}):
-            text = catalog.names.to_session_query(query, settings.naming)
-            if restricted:
-                check_restricted(
-                    catalog.session, text, lambda parts: catalog.names.dataset_of(quoted(*parts)) is not None
-                )
-            frame = catalog.session.sql(text)
-            rows = (frame if limit is None else frame.limit(limit)).collect()
-        return Rows(tuple(frame.columns), tuple(tuple(row) for row in rows))
+        text = catalog.names.to_session_query(query, settings.naming)
+        return query_rows(catalog, text, limit=limit, restricted=restricted, timeout_s=timeout_s)
     except AnalysisException as error:
         missing = _missing(error, settings)
         if missing in unusable:

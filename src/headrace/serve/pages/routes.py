@@ -10,6 +10,7 @@ from starlette.requests import Request
 from headrace.serve.pages.alerts_page import alerts_page
 from headrace.serve.pages.changes_page import changes_page
 from headrace.serve.pages.dataset_page import Asked, dataset_page
+from headrace.serve.pages.dev_page import dev_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.form_pages import form_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
@@ -81,5 +82,6 @@ PAGES: tuple[tuple[str, PageOf, str], ...] = (
     ("/p/{slug}/u/{name:path}", lambda pipeline, _request, name: update_page(pipeline, name), "updates"),
     ("/p/{slug}/forms/{name}", form_page, "forms"),
     ("/p/{slug}/requests/{name:path}", lambda pipeline, _request, name: request_page(pipeline, name), "requests"),
+    *((path, dev_page, "dev") for path in ("/p/{slug}/dev", "/p/{slug}/dev.json")),
     ("/p/{slug}", overview, "overview"),
 )

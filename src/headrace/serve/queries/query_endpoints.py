@@ -20,10 +20,10 @@ from headrace.serve.api.failures import status_of
 from headrace.serve.api.routes import DEFAULT_ROWS, DEFAULT_SECONDS, LONGEST_QUERY, MOST_ROWS, MOST_SECONDS, ROUTES
 from headrace.serve.forms.form_fields import TOKEN, SentForm, sent_form
 from headrace.serve.forms.form_tokens import FormTokens
-from headrace.serve.pages.query_pages import preview_page, sql_page
 from headrace.serve.pages.routes import PageOf
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.queries.csv_text import csv_text
+from headrace.serve.queries.query_pages import preview_page, sql_page
 from headrace.serve.queries.query_runner import QueryResult, QueryRunner
 from headrace.serve.render import Page, json_answer
 from headrace.serve.roles import Principal, Role, principal_of
