@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from headrace.errors import PipelineError, Problems
+from headrace.errors import Problems
 
 pytestmark = pytest.mark.spark
 
@@ -161,12 +161,3 @@ def test_a_table_that_a_snapshot_function_reads_only_later_is_reported(declared)
 
     assert result.error == "CDC.UNSEEN_INPUT"
     assert 'read "copy", which it did not read' in result.outcome.error["message"]
-
-
-def test_a_preview_of_a_cdc_target_is_refused(declared):
-    pipeline = declared("apply()")
-
-    with pytest.raises(PipelineError) as raised:
-        pipeline.project.preview("t")
-
-    assert raised.value.code == "CDC.NO_PREVIEW"

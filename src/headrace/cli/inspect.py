@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import asdict
 from difflib import get_close_matches
 from enum import Enum
@@ -21,9 +22,15 @@ from headrace.model.lateness import DEFAULT_DROPPED_SHARE
 from headrace.model.rows import Rows
 from headrace.model.warning_codes import warning_codes
 
+_STDIN = "-"
 _CODE = re.compile(r"[A-Z]+\.[A-Z_]+")
 _RULE = re.compile(r"[a-z]+(?:-[a-z]+)+")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+AsTable = Annotated[
+    bool, typer.Option("--as-table", help="With --output json: columns and rows as lists, in one object.")
+]
 
 
 class GraphFormat(str, Enum):
@@ -52,7 +59,7 @@ def graph(
 
 def sql(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SQL statement.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SQL statement; - reads it from standard input.")],
     write: Annotated[bool, typer.Option("--write", help="Allow statements that change data.")] = False,  # noqa: FBT002 - an option of the command line
     private: Annotated[bool, typer.Option("--private", help="Include private tables.")] = False,  # noqa: FBT002 - an option of the command line
     also: Annotated[
@@ -62,6 +69,14 @@ def sql(
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="The maximum number of rows.")] = None,
+    restricted: Annotated[  # noqa: FBT002 - an option of the command line
+        bool,
+        typer.Option("--restricted", help="Accept nothing but a query over the pipeline's tables: no files, no Java."),
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Stop the query after so long.")
+    ] = None,
+    as_table: AsTable = False,  # noqa: FBT002 - the same
     cold: Cold = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
     wait: Wait = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
 ) -> None:
@@ -70,8 +85,13 @@ def sql(
     Columns, comparisons with literals, LIMIT and count(*) of one table start no JVM.
     """
     invocation = invocation_of(context)
-    rows = invocation.open().sql(query, write=write, private=private, also=also or (), limit=limit)
-    show_rows(invocation, rows)
+    if restricted and (write or private):
+        raise PipelineError("CLI.CONFLICT", first="--restricted", second="--write" if write else "--private")
+    text = sys.stdin.read() if query == _STDIN else query
+    rows = invocation.open().sql(
+        text, write=write, private=private, also=also or (), limit=limit, restricted=restricted, timeout_s=timeout
+    )
+    show_rows(invocation, rows, as_table=as_table)
 
 
 def preview(
@@ -79,13 +99,14 @@ def preview(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the pipeline.")],
     rows: Annotated[int, typer.Option("--rows", min=1, help="The maximum number of rows.")] = 20,
     settings: Settings = None,
+    as_table: AsTable = False,  # noqa: FBT002 - an option of the command line
     cold: Cold = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
     wait: Wait = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
 ) -> None:
     """Compute one dataset on real input and show some rows. Writes nothing."""
     invocation = invocation_of(context)
     found = invocation.open(configuration_of(settings)).preview(name, rows)
-    show_rows(invocation, found.rows)
+    show_rows(invocation, found.rows, as_table=as_table)
     for notice in found.notices():
         invocation.say(invocation.redact(notice))
 
@@ -149,11 +170,11 @@ def explain(
     invocation.result_redacted(found.describe(), found.to_json())
 
 
-def show_rows(invocation: Invocation, rows: Rows) -> None:
-    """Print rows as a table (cells are shortened on a terminal only), or as a JSON array."""
+def show_rows(invocation: Invocation, rows: Rows, *, as_table: bool = False) -> None:
+    """Print rows as a table (cells are shortened on a terminal only), or as a JSON array; *as_table*, as one object."""
     width = invocation.width
     text = rows_table(rows, widest=None if width is None else WIDEST_CELL, width=width)
-    invocation.result(text, rows.to_json())
+    invocation.result(text, rows.to_table_json() if as_table else rows.to_json())
 
 
 def _condition_text(condition: Condition) -> str:

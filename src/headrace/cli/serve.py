@@ -14,6 +14,8 @@ import typer
 
 from headrace.cli.invocation import invocation_of
 from headrace.errors import PipelineError
+from headrace.worker.control import DEFAULT_IDLE_MINUTES
+from headrace.worker.owned_workers import DEFAULT_MAX_WORKERS, OwnerOptions
 
 # Loaded by name: what it needs is optional, and slow to import.
 _SERVER = "headrace.serve.server"
@@ -53,6 +55,15 @@ def serve(
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token, and print the new one.")] = False,  # noqa: FBT002 - an option of the command line
     read_only: Annotated[bool, typer.Option("--read-only", help="Answer nothing but reading.")] = False,  # noqa: FBT002 - the same
     no_schedules: Annotated[bool, typer.Option("--no-schedules", help="Start no updates.")] = False,  # noqa: FBT002 - the same
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", min=0, metavar="N", help="How many warm workers, one a project, may run at a time. 0: none."
+        ),
+    ] = DEFAULT_MAX_WORKERS,
+    idle_minutes: Annotated[
+        float, typer.Option("--idle-minutes", min=0.0, metavar="N", help="How long an idle worker stays.")
+    ] = DEFAULT_IDLE_MINUTES,
 ) -> None:
     """Show pipelines as web pages, and start updates by their schedules.
 
@@ -61,7 +72,7 @@ def serve(
     """
     invocation = invocation_of(context)
     own = invocation.location.directory or Path.cwd()
-    server = _server_module()
+    server = server_module()
     # Requests are not logged: their URLs may have the token.
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
     options = server.ServeOptions(
@@ -76,6 +87,7 @@ def serve(
         proxy_user_header=proxy_user_header,
         trusted_proxies=trusted_proxy or (),
         users=user or (),
+        owner=OwnerOptions(workers, idle_minutes * 60),
     )
     server.serve(options, os.environ, _say)
 
@@ -85,7 +97,12 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _server_module() -> ModuleType:
+def server_module() -> ModuleType:
+    """The server, whose packages are optional.
+
+    Raises:
+        PipelineError: SERVE.NOT_INSTALLED.
+    """
     try:
         return import_module(_SERVER)
     except ModuleNotFoundError as error:

@@ -23,6 +23,7 @@ VERBS = {
     "approve": "changes:approve",
     "apply": "apply:apply",
     "run": "update:run",
+    "dev": "dev:dev",
     "submit": "submit:submit",
     "backfill": "backfill:backfill",
     "adopt": "adopt:adopt",

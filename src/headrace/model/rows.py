@@ -28,6 +28,10 @@ class Rows:
         names = _distinct(self.columns)
         return [dict(zip(names, map(json_value, row), strict=True)) for row in self.rows]
 
+    def to_table_json(self) -> dict[str, Any]:
+        """One object with the names of the columns, as they are, and one list of values per row."""
+        return {"columns": list(self.columns), "rows": [list(map(json_value, row)) for row in self.rows]}
+
 
 def json_value(value: Value) -> Any:
     """A value as JSON: null, booleans, integers and finite floats unchanged, structs and maps as objects.

@@ -29,6 +29,7 @@ from headrace.project.inspection.dataset_resolution import (
     resolve_dataset,
 )
 from headrace.project.inspection.explanation import Explanation
+from headrace.project.inspection.replay_preview import ReplayPreviews
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
@@ -66,6 +67,7 @@ class Project(SessionProject):
             self.stages.swaps,
         )
         self.changes = PipelineChanges(self._updates)
+        self.replays = ReplayPreviews(self._planning, self._resolver, self._state, settings, self._secrets.redact)
         self.adoptions = PipelineAdoptions.of(settings, environ, self._state, self.graph, self.session, self.redact)
 
     @classmethod
@@ -218,6 +220,8 @@ class Project(SessionProject):
         private: bool = False,
         also: Sequence[str] = (),
         limit: int | None = None,
+        restricted: bool = False,
+        timeout_s: float | None = None,
     ) -> Rows:
         """Run a query over the pipeline's tables, its persisted views and its event log.
 
@@ -227,9 +231,11 @@ class Project(SessionProject):
             private: include the private tables.
             also: folders of other projects, or folders whose subfolders are projects, for ``system.lakeflow.*``.
             limit: the maximum number of rows; None for all.
+            restricted: accept nothing but a query over the pipeline's tables: no files, no functions that call Java.
+            timeout_s: stop the query after so long; None for no limit.
 
         Raises:
-            PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE.
+            PipelineError: SQL.NOT_READ_ONLY, SQL.RESTRICTED, SQL.PRIVATE, SQL.FAILED, SQL.TIMEOUT; VIEW.UNUSABLE.
         """
         return run_statement(
             query,
@@ -241,6 +247,8 @@ class Project(SessionProject):
             also=also,
             environ=self._environ,
             redact=self._secrets.redact,
+            restricted=restricted,
+            timeout_s=timeout_s,
         )
 
     def preview(self, name: str, rows: int = 20) -> Preview:
@@ -250,7 +258,7 @@ class Project(SessionProject):
             Problems: the project is wrong, or a source of the dataset is unavailable.
             PipelineError: DATASET.UNKNOWN, or the error with which a flow fails.
         """
-        return preview_rows(self._one(name), rows, self._state, self.settings.root, self._secrets.redact)
+        return preview_rows(self._one(name), rows, self._state, self.settings, self._secrets.redact)
 
     def explain(self, name: str) -> Explanation:
         """Kind, table, schema, flows, their checkpoints and positions, trigger and refresh effect of one dataset.

@@ -18,10 +18,11 @@ from headrace.serve.api.failures import failure, is_for_programs
 from headrace.serve.proxies import ProxyUsers
 from headrace.serve.render import Page, Renderer
 from headrace.serve.roles import Principal, with_principal
-from headrace.serve.sessions import SESSION_S, Sessions, Tries
+from headrace.serve.sessions import SESSION_S, Sessions, Tries, digest_of
 from headrace.serve.tokens import Tokens
 
 _OPEN = ("/login", "/healthz")
+_OTHER_SITES = ("cross-site", "same-site")
 _MAX_FORM_BYTES = 4096
 
 
@@ -60,10 +61,11 @@ class Access:
         user = None if self.proxy is None else self.proxy.principal(request)
         if user is not None:
             return user
-        digest = self.sessions.token(request.cookies.get(self.addresses.cookie, ""))
+        cookie = request.cookies.get(self.addresses.cookie, "")
+        digest = self.sessions.token(cookie)
         # A session ends with its token.
         found = None if digest is None else self.tokens().of_digest(digest, self.now())
-        return None if found is None else Principal(found.name, found.role, is_browser=True)
+        return None if found is None else Principal(found.name, found.role, is_browser=True, session=digest_of(cookie))
 
     async def login(self, request: Request) -> Response:
         """The page for signing in; with the token in the URL or the form, the session begins."""
@@ -81,7 +83,10 @@ class Access:
         if found is None:
             self.tries.fail(_address(request))
             return self._form(goes_to, "This is not a token of this server.", 401)
-        answer = RedirectResponse(goes_to, 303)
+        answer: Response = RedirectResponse(goes_to, 303)
+        if request.headers.get("sec-fetch-site") in _OTHER_SITES:
+            # A link in a file or on another page led here: the cookie is not sent with what it redirects to.
+            answer = self.renderer.html(Page("signed_in.html", "Signed in", {"next": goes_to}))
         answer.set_cookie(
             self.addresses.cookie,
             self.sessions.open(found.sha256),
@@ -137,7 +142,8 @@ class Door:
             answer.headers["WWW-Authenticate"] = "Bearer"
         else:
             query = f"?{request.url.query}" if request.url.query else ""
-            wanted = own_path(f"{request.url.path}{query}")
+            # What was sent is not sent again.
+            wanted = own_path(f"{request.url.path}{query}") if scope["method"] in ("GET", "HEAD") else "/"
             answer = RedirectResponse(f"/login?next={quote(wanted, safe='')}", 303)
         await answer(scope, receive, send)
 

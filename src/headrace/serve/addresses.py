@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from headrace.errors import PipelineError
 
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>\d{1,5})")
 _HTTP, _HTTPS = 80, 443
+_TRIED_PORTS = 20
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class Addresses:
             return frozenset({self.root_url})
         return frozenset(f"http://{host}" for host in self.hosts)
 
+    def at(self, port: int) -> str:
+        """The same host with another port, as :func:`addresses` reads it."""
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+
     def _authority(self, host: str) -> str:
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
@@ -77,6 +83,26 @@ def addresses(listen: str, root_url: str | None = None) -> Addresses:
     elif not is_loopback(host):
         raise PipelineError("SERVE.NOT_LOOPBACK", host=host, listen=listen)
     return Addresses(host, int(match["port"]), root_url)
+
+
+def free_address(wanted: Addresses) -> str:
+    """Where to listen: the port that is wanted, or the next one that nobody listens on."""
+    for port in range(wanted.port, min(wanted.port + _TRIED_PORTS, 1 << 16)):
+        if _is_free(wanted.host, port):
+            return wanted.at(port)
+    # The attempt to listen says what is wrong.
+    return wanted.at(wanted.port)
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError:
+            return False
+    return True
 
 
 def is_loopback(host: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from headrace.errors import PipelineError
+from headrace.project.development.board import DevState
 from headrace.serve.pipelines import ServedPipeline
 
 POLL_S, HEARTBEAT_S = 1.0, 15.0
@@ -20,6 +21,8 @@ _MOST_MISSED = 1000
 MOST_CLIENTS = 500
 
 Row = Mapping[str, Any]
+# What changes pages and is no event.
+_REFRESH: Row = {}
 
 
 class LiveEvents:
@@ -30,6 +33,8 @@ class LiveEvents:
         is_stopping: true once the server stops, which ends all streams.
         poll_s: how often the event log is looked at while somebody listens.
         heartbeat_s: after so long without an event, a line is sent, so that the connection is known to work.
+
+    While the project is being developed, a check of it is sent as ``refresh``, without a number: pages look again.
     """
 
     def __init__(
@@ -82,6 +87,9 @@ class LiveEvents:
                     continue
                 if found is None:
                     return
+                if found == _REFRESH:
+                    yield "event: refresh\ndata: {}\n\n"
+                    continue
                 if found["sequence"] > last:
                     last = found["sequence"]
                     yield _message(found)
@@ -92,6 +100,7 @@ class LiveEvents:
         """Hand out new events, until nobody listens."""
         reader = self._pipeline.events()
         last: int | None = None
+        shown = self._dev_state
         while self._clients:
             if self._is_stopping():
                 for queue in self._clients:
@@ -105,14 +114,22 @@ class LiveEvents:
                     self._has_begun.set()
                 else:
                     rows = await run_in_threadpool(event_rows, reader, last, None, self._pipeline.redact)
+            if self._dev_state is not shown:
+                shown = self._dev_state
+                rows = [*rows, _REFRESH]
             for row in rows:
-                last = row["sequence"]
+                last = row.get("sequence", last)
                 for queue in self._clients:
                     try:
                         queue.put_nowait(row)
                     except asyncio.QueueFull:
                         _end(queue)
             await asyncio.sleep(self._poll_s)
+
+    @property
+    def _dev_state(self) -> DevState | None:
+        board = self._pipeline.board
+        return None if board is None else board.state
 
     def _missed(self, after: int) -> list[Row]:
         with suppress(PipelineError):

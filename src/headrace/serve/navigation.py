@@ -32,6 +32,7 @@ SECTIONS = (
     Section("quarantine", "Quarantine", "/quarantine", "q", ("dataset with rows", "datasets with rows")),
     Section("changes", "Changes", "/changes", "c"),
     Section("schedules", "Schedules", "/schedules", "t"),
+    Section("sql", "SQL", "/sql", "l"),
     Section("savepoints", "Savepoints", "/savepoints", "s"),
     Section("maintenance", "Maintenance", "/maintenance", "m"),
     Section("doctor", "Doctor", "/doctor", "d"),

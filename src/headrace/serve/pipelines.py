@@ -14,6 +14,7 @@ from headrace.events.recorded import Recorded, reports_of_flows
 from headrace.metrics.trace import Trace
 from headrace.model.maintenance import Task
 from headrace.plan.maintenance import Action
+from headrace.project.development.board import DevBoard
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.project.inspection.pipeline_view import PipelineView, pipeline_view
 from headrace.project.inspection.update_trace import update_trace
@@ -50,6 +51,8 @@ class ServedPipeline:
     ) -> None:
         self.slug = slug
         self.settings = settings
+        # What is known of it while it is being developed.
+        self.board: DevBoard | None = None
         self._environ = environ
         self._now = now
         self._secrets = settings.open_secrets(environ)

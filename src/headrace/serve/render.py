@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +17,9 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from headrace.model.version import __version__
+from headrace.project.development.board import DevBoard
 from headrace.serve import formats
+from headrace.serve.forms.offers import Offers
 from headrace.serve.navigation import SECTIONS
 
 
@@ -41,9 +44,17 @@ class Page:
 
 @dataclass(frozen=True)
 class Frame:
-    """What is around the pages of a pipeline: its name, where its pages are, and the page that is shown.
+    """What is around the pages of a pipeline: its name, where its pages are, who looks, and what came of a request.
 
-    *counts* has the numbers of open things by the name of a section.
+    Attributes:
+        slug: the pipeline's name in URLs; empty for pages of no pipeline.
+        name: of the pipeline.
+        section: of the page.
+        redact: removes secrets from a text.
+        counts: the numbers of open things, by the name of a section.
+        offers: the forms that the page may show; None for a page without forms.
+        notice: the request that was sent from the page, and what came of it.
+        is_read_only: the server takes no requests.
     """
 
     slug: str
@@ -51,6 +62,9 @@ class Frame:
     section: str = ""
     redact: Callable[[str], str] = str
     counts: Mapping[str, int] = field(default_factory=dict)
+    offers: Offers | None = None
+    notice: Mapping[str, Any] | None = None
+    is_read_only: bool = False
 
 
 class Renderer:
@@ -58,10 +72,12 @@ class Renderer:
 
     Args:
         now: the time in seconds since 1970.
+        boards: what is known of projects that are being developed, by the pipeline's name in URLs.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], boards: Mapping[str, DevBoard] = MappingProxyType({})) -> None:
         self._now = now
+        self._boards = boards
         self._templates = Environment(
             loader=PackageLoader("headrace.serve"),
             autoescape=True,
@@ -91,13 +107,16 @@ class Renderer:
             path: where it is, for the link to its JSON; empty for a page without JSON.
         """
         redact = str if frame is None else frame.redact
+        board = None if frame is None else self._boards.get(frame.slug)
         text = self._templates.get_template(page.template).render(
             page=_redacted(page.document, redact),
             pictures=_redacted(page.pictures, redact),
             title=redact(page.title),
             frame=frame,
+            notice=None if frame is None else _redacted(frame.notice, redact),
             path=path,
             now=self._now(),
+            dev=None if board is None else _redacted(board.state.to_json(), redact),
         )
         return HTMLResponse(text, page.status)
 

@@ -6,16 +6,19 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from headrace.errors import PipelineError
+from headrace.project.development.board import DevBoard
 from headrace.project.lease_holders import host_name
 from headrace.project.requests.request_queue import RequestQueue, running_queues
 from headrace.project.requests.request_runner import QueueContext
+from headrace.project.requests.verb_call import VerbCall
 from headrace.project.scheduling.child_process import ChildRunner
 from headrace.project.scheduling.start_schedulers import ScheduledPipeline, running_schedulers
 from headrace.serve.addresses import Addresses, addresses
@@ -23,7 +26,9 @@ from headrace.serve.app import Server, create_app
 from headrace.serve.connections import TimedConnection, allow_files
 from headrace.serve.pipelines import ServedPipeline, redact_all, served_pipelines
 from headrace.serve.proxies import proxy_users
+from headrace.serve.queries.query_runner import QueryRunner, query_call
 from headrace.serve.tokens import TokenFile, default_token_file
+from headrace.worker.owned_workers import OwnedWorkers, OwnerOptions
 
 # How long open pages may take to end when the server stops.
 _STOP_TIMEOUT_S = 5
@@ -44,6 +49,9 @@ class ServeOptions:
         new_token: replace the token of the admin.
         is_read_only: nothing but reading is mounted.
         runs_schedules: start updates by the schedules of the projects.
+        owner: how many warm workers run verbs, and for how long.
+        beside: runs while the server does; it is entered once the port is open. None for nothing.
+        boards: what is shown of projects that are being developed, by their folder.
     """
 
     folders: Sequence[Path]
@@ -57,6 +65,26 @@ class ServeOptions:
     proxy_user_header: str | None = None
     trusted_proxies: Sequence[str] = ()
     users: Sequence[str] = ()
+    owner: OwnerOptions = field(default_factory=OwnerOptions)
+    beside: Callable[[Serving], AbstractContextManager[None]] | None = None
+    boards: Mapping[Path, DevBoard] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server whose port is open.
+
+    Attributes:
+        url: of its first page.
+        token: the new token; None if it was made before.
+        pipelines: by their names in URLs.
+        workers: in which verbs run.
+    """
+
+    url: str
+    token: str | None = field(repr=False)
+    pipelines: Mapping[str, ServedPipeline]
+    workers: OwnedWorkers
 
 
 def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -75,7 +103,14 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
     pipelines = served_pipelines(options.folders, options.profile, environ, time.time, time.monotonic)
     file = options.token_file or default_token_file(environ)
     token_file = TokenFile(file)
-    queues = {} if options.is_read_only else _queues(pipelines, options.profile, environ, say)
+    workers = OwnedWorkers(options.owner, environ, say)
+    queues = {} if options.is_read_only else _queues(pipelines, options.profile, environ, workers, say)
+    for pipeline in pipelines.values():
+        pipeline.board = options.boards.get(pipeline.settings.root)
+    calls = {
+        slug: query_call(VerbCall(pipeline.settings.root, options.profile, environ, workers))
+        for slug, pipeline in pipelines.items()
+    }
     application = Server(
         reached,
         pipelines,
@@ -87,27 +122,27 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         queues=queues,
         profile=options.profile,
         proxy=proxy,
+        runners={slug: QueryRunner(pipelines[slug], call, lambda: server.should_exit) for slug, call in calls.items()},
     )
     server = uvicorn.Server(server_config(create_app(application), reached))
     _log_without_secrets(pipelines.values())
     allow_files()
     with _bound(reached) as bound:
         token = token_file.create(time.time(), replace=options.new_token)
-        names = ", ".join(pipeline.name for pipeline in pipelines.values())
-        say(f"serving {names}")
-        if token is not None:
-            say(f"sign in, once: {reached.url}/login?token={token}")
-            say(f"{file} has its digest. The token is not shown again; --new-token makes another one.")
-        else:
-            say(f"{reached.url}/")
-            if not token_file.read().has_admin(time.time()):
-                say("no token is one of an admin; --new-token makes one")
+        serving = Serving(reached.url, token, pipelines, workers)
+        if options.beside is None:
+            _say_where(serving, token_file, file, say)
         scheduled = [
-            ScheduledPipeline(pipeline.settings, options.profile, pipeline.redact)
+            ScheduledPipeline(pipeline.settings, options.profile, pipeline.redact, workers)
             for pipeline in pipelines.values()
             if options.runs_schedules
         ]
-        with running_queues(queues.values()), running_schedulers(scheduled, environ, say):
+        with (
+            closing(workers),
+            nullcontext() if options.beside is None else options.beside(serving),
+            running_queues(queues.values()),
+            running_schedulers(scheduled, environ, say),
+        ):
             try:
                 server.run(sockets=[bound])
             except KeyboardInterrupt:
@@ -117,6 +152,18 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
                 # While the schedulers stop, too.
                 for queue in queues.values():
                     queue.stop()
+
+
+def _say_where(serving: Serving, token_file: TokenFile, file: Path, say: Callable[[str], None]) -> None:
+    """Say what is served, and how to sign in."""
+    say(f"serving {', '.join(pipeline.name for pipeline in serving.pipelines.values())}")
+    if serving.token is not None:
+        say(f"sign in, once: {serving.url}/login?token={serving.token}")
+        say(f"{file} has its digest. The token is not shown again; --new-token makes another one.")
+    else:
+        say(f"{serving.url}/")
+        if not token_file.read().has_admin(time.time()):
+            say("no token is one of an admin; --new-token makes one")
 
 
 def server_config(
@@ -152,13 +199,21 @@ def _queues(
     pipelines: Mapping[str, ServedPipeline],
     profile: str | None,
     environ: Mapping[str, str],
+    workers: OwnedWorkers,
     say: Callable[[str], None],
 ) -> dict[str, RequestQueue]:
     found = {}
     for slug, pipeline in pipelines.items():
         settings = pipeline.settings
         context = QueueContext(settings, environ, host_name(environ), pipeline.redact, time.time, say)
-        runner = ChildRunner(settings.root, profile, Path(settings.layout.logs), environ)
+        runner = ChildRunner(
+            settings.root,
+            profile,
+            Path(settings.layout.logs),
+            environ,
+            workers=workers,
+            is_continuous=settings.continuous,
+        )
         found[slug] = RequestQueue(context, runner)
     return found
 

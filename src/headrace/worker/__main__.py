@@ -36,8 +36,13 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Serve the project in the folder that is named first; the second word is how many seconds to stay idle."""
+    """Serve the project in the folder that is named first.
+
+    The second word is how many seconds to stay idle, the third the process that owns the worker, which must be its
+    parent: the worker ends with it.
+    """
     root, idle_s = Path(sys.argv[1]), float(sys.argv[2])
+    owner = _owner(int(sys.argv[3])) if len(sys.argv) > 3 else None
     # The folder of the caller, which `-m` puts first.
     del sys.path[0]
     place = worker_place(root, os.environ)
@@ -55,7 +60,7 @@ def main() -> None:
     code = ImportedCode.now()
     environ = dict(os.environ)
     with _listener(place) as listener:
-        worker = Worker(listener, traits(environ), lambda: _warm_up(root, environ), idle_s, code)
+        worker = Worker(listener, traits(environ), lambda: _warm_up(root, environ), idle_s, code, owner)
         forked = worker.serve()
     if forked is not None:
         os.close(lock)
@@ -66,6 +71,18 @@ def main() -> None:
     if worker.is_outdated:
         atexit._run_exitfuncs()  # noqa: SLF001 - a process that is replaced does not run them
         os.execve(sys.executable, [sys.executable, "-m", "headrace.worker", *sys.argv[1:]], environ)  # noqa: S606 - itself
+
+
+def _owner(pid: int) -> int:
+    """A file that can be read once the owner has ended."""
+    try:
+        owner = os.pidfd_open(pid)
+    except ProcessLookupError:
+        sys.exit("the process that owns the worker has ended")
+    if os.getppid() != pid:
+        # It has ended before, and the process is another one with its id.
+        sys.exit("the process that owns the worker has ended")
+    return owner
 
 
 def _listener(place: WorkerPlace) -> socket.socket:

@@ -10,6 +10,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,11 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from headrace.worker.frames import receive, send
-from headrace.worker.place import UnsafePlace, worker_place
+from headrace.worker.place import UnsafePlace, WorkerPlace, worker_place
 from headrace.worker.traits import ignored_signals, traits
 
 WARM_VERBS = frozenset({"validate", "dry-run", "plan", "run", "sql", "preview", "explain"})
 _COLD, _WAIT = "--cold", "--wait"
+# For callers that have a worker of their own: how many seconds to wait until it listens, and whether a verb that would
+# have to wait for another one runs without it.
+START_VARIABLE, BUSY_VARIABLE = "HEADRACE_WORKER_START_S", "HEADRACE_WORKER_BUSY"
+RUN_COLD = "cold"
+_POLL_S = 0.05
 _VERBOSE = frozenset({"-v", "--verbose"})
 _SETTINGS = ("pipeline.yml", "pipeline.yaml", "pipeline.json", "spark-pipeline.yml", "spark-pipeline.yaml")
 # Set by spark-submit, which has started Java already; and options for it that name files.
@@ -52,16 +58,35 @@ def run_warm(words: Sequence[str], start: Path, environ: Mapping[str, str]) -> A
     if root is None or not hasattr(socket, "SO_PEERCRED") or any(name in environ for name in _OWN_JAVA):
         return Answer()
     try:
-        connection = worker_place(root, environ).connect()
+        connection = _connected(worker_place(root, environ), environ)
     except UnsafePlace as unsafe:
         return Answer(reason=str(unsafe))
     if connection is None:
         return Answer()
     with connection:
         try:
-            return _run(connection, words, environ)
+            answer = _run(connection, words, environ)
         except OSError as error:
             return Answer(reason=f"the worker did not answer: {error}")
+    if answer.busy is not None and environ.get(BUSY_VARIABLE) == RUN_COLD:
+        return Answer(reason="the worker runs another verb")
+    return answer
+
+
+def _connected(place: WorkerPlace, environ: Mapping[str, str]) -> socket.socket | None:
+    """A connection to the worker, which may be starting; None if no worker runs.
+
+    Raises:
+        UnsafePlace: the worker may be another user's.
+    """
+    try:
+        patience_s = float(environ.get(START_VARIABLE, 0))
+    except ValueError:
+        patience_s = 0.0
+    deadline = time.monotonic() + patience_s
+    while (connection := place.connect()) is None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return connection
 
 
 def is_warm_verb(words: Sequence[str]) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,14 +57,30 @@ class WorkerControl:
         answer = self._ask({"ask": "status"})
         return WorkerStatus(**answer) if answer else None
 
-    def command(self, idle_s: float) -> list[str]:
-        """The command of the worker's process.
+    def command(self, idle_s: float, owner: int | None = None) -> list[str]:
+        """The command of the worker's process; with an *owner*, its parent, it ends with that process.
 
         Raises:
             PipelineError: WORKER.UNSAFE if other users could pretend to be the worker.
         """
         self._place()
-        return [sys.executable, "-m", "headrace.worker", str(self._root), str(idle_s)]
+        return [
+            *(sys.executable, "-m", "headrace.worker", str(self._root), str(idle_s)),
+            *([] if owner is None else [str(owner)]),
+        ]
+
+    def spawn(self, idle_s: float, owner: int) -> subprocess.Popen[bytes]:
+        """Start the worker in the background, and do not wait for it; it ends with *owner*, its parent.
+
+        Raises:
+            PipelineError: WORKER.UNSAFE.
+            OSError: it cannot be started.
+        """
+        return self._popen(self.command(idle_s, owner), self._place().log)
+
+    def last_words(self) -> str:
+        """The last line that the worker has printed; empty without one."""
+        return _last_line(worker_place(self._root, self._environ).log)
 
     def start(self, idle_s: float, timeout_s: float) -> WorkerStatus:
         """Start the worker in the background, and wait until it is warm; does nothing if it runs.
@@ -93,6 +111,17 @@ class WorkerControl:
         """
         return self._ask({"ask": "stop", "now": now}, waits=True) is not None
 
+    def ask_to_stop(self) -> None:
+        """Let the worker stop after the verbs that it has; does not wait for that.
+
+        Raises:
+            PipelineError: WORKER.UNSAFE.
+        """
+        connection = self._connected(_ANSWER_TIMEOUT_S)
+        if connection is not None:
+            with connection, suppress(OSError):
+                send(connection, {"ask": "stop", "now": False})
+
     def _popen(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
         with log.open("wb") as output:
             return subprocess.Popen(
@@ -107,10 +136,7 @@ class WorkerControl:
 
     def _ask(self, message: Mapping[str, Any], *, waits: bool = False) -> dict[str, Any] | None:
         """What the worker answers, or, if the answer is the end of the connection, an empty message."""
-        try:
-            connection = worker_place(self._root, self._environ).connect(None if waits else _ANSWER_TIMEOUT_S)
-        except UnsafePlace as unsafe:
-            raise PipelineError("WORKER.UNSAFE", reason=str(unsafe)) from None
+        connection = self._connected(None if waits else _ANSWER_TIMEOUT_S)
         if connection is None:
             return None
         with connection:
@@ -119,6 +145,12 @@ class WorkerControl:
                 return receive(connection)[0] or {}
             except OSError:
                 return {} if waits else None
+
+    def _connected(self, timeout_s: float | None) -> socket.socket | None:
+        try:
+            return worker_place(self._root, self._environ).connect(timeout_s)
+        except UnsafePlace as unsafe:
+            raise PipelineError("WORKER.UNSAFE", reason=str(unsafe)) from None
 
     def _place(self) -> WorkerPlace:
         place = worker_place(self._root, self._environ)

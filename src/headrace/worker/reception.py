@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 from collections import deque
@@ -57,6 +58,19 @@ class Reception:
         """
         self._listener.settimeout(0.0)
         self._events.register(self._listener, selectors.EVENT_READ, lambda: self._accept(status, stop_verb))
+
+    def end_with(self, owner: int) -> None:
+        """Accept no verb any more once a process has ended, of which *owner* is a file; what runs may finish.
+
+        For the callers of verbs may live.
+        """
+
+        def ended() -> None:
+            self._events.unregister(owner)
+            os.close(owner)
+            self.is_stopping = True
+
+        self._events.register(owner, selectors.EVENT_READ, ended)
 
     def next(self) -> Waiting:
         """The first of the queue, who leaves it."""

@@ -53,6 +53,7 @@ class Worker:
         warm_up: Callable[[], VerbRequest],
         idle_s: float,
         code: ImportedCode,
+        owner: int | None = None,
     ) -> None:
         self._warm_up = warm_up
         self._idle_s = idle_s
@@ -63,6 +64,8 @@ class Worker:
         self._needs_warm_up = True
         self._verbs = 0
         self._active_at = time.monotonic()
+        if owner is not None:
+            self._reception.end_with(owner)
 
     @property
     def is_outdated(self) -> bool:

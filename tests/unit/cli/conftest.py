@@ -159,8 +159,11 @@ class FakeProject:
         private: bool = False,
         also: Sequence[str] = (),
         limit: int | None = None,
+        restricted: bool = False,
+        timeout_s: float | None = None,
     ) -> Rows:
         more = (*(("private",) if private else ()), *also, *(() if limit is None else (limit,)))
+        more = (*more, *(("restricted", timeout_s) if restricted else ()))
         self._ask("sql", query, write, *more)
         return Rows(("n", "s"), ((1, None), (20, "x\x1b[31m")))
 

@@ -146,6 +146,17 @@ def test_another_host_name_gets_no_answer(browser, host):
     assert (answer.status, b"orders" in answer.body) == (421, False)
 
 
+def test_a_link_in_a_file_signs_in_without_a_redirect_that_browsers_send_no_cookie_with(busy_shop, served):
+    stranger = served(busy_shop)
+    link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+
+    answer = stranger.call(f"/login?token={stranger.token}&next=/p/shop", **link)
+
+    assert (answer.status, "set-cookie" in answer.headers) == (200, True)
+    assert '<meta http-equiv="refresh" content="0; url=/p/shop">' in answer.text
+    assert stranger.token not in answer.text
+
+
 def test_names_of_this_machine_are_answered(browser):
     assert {browser.call("/p/shop", host=host).status for host in (HOST, "localhost:8741", "LOCALHOST:8741")} == {200}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from headrace.errors import PipelineError, raise_all
 from headrace.graph.resolved import ResolvedGraph
@@ -61,21 +60,23 @@ def resolve_dataset(
     return OneDataset(resolved, dataset)
 
 
-def preview_rows(one: OneDataset, rows: int, state: StoredState, root: Path, redact: Callable[[str], str]) -> Preview:
+def preview_rows(
+    one: OneDataset, rows: int, state: StoredState, settings: Settings, redact: Callable[[str], str]
+) -> Preview:
     """Some rows of a dataset, computed from the current tables.
 
     Args:
         one: the dataset.
         rows: how many.
         state: the current tables.
-        root: the project's folder.
+        settings: of the project.
         redact: removes secrets from error messages.
 
     Raises:
         PipelineError: SINK.NO_ROWS; the error with which a flow fails.
     """
     _check_has_rows(one)
-    return Previewer(one.graph, one.resolved.catalog, state, root, redact).preview(one.name, rows)
+    return Previewer(one.graph, one.resolved.catalog, state, settings, redact).preview(one.name, rows)
 
 
 def recomputed_rows(one: OneDataset, state: StoredState) -> Rows:

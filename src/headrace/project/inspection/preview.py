@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, Row
 
@@ -14,16 +16,19 @@ from headrace.errors import PipelineError
 from headrace.expectations.compile import evaluate
 from headrace.expectations.split import accepted_rows, counters, counts_from
 from headrace.graph.resolved import ResolvedGraph
-from headrace.graph.resolved_flows import ChangeFlow, CompleteFlow, ResolvedFlow
+from headrace.graph.resolved_flows import ChangeFlow, CompleteFlow, ResolvedFlow, SnapshotFlow
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.spark.delta.tables import empty_frame
+from headrace.model.schema import Schema
+from headrace.settings.settings import Settings
+from headrace.spark.delta.conform import conform
 from headrace.spark.errors.spark_errors import failure_report
-from headrace.spark.expectations.table_rules import TableRules
 from headrace.spark.queries.flow_frames import flow_frame, register_views, single_batch_rules
+from headrace.spark.queries.snapshots import next_snapshot, version_of_update
 from headrace.spark.session.scoped_confs import with_confs
+from headrace.spark.tables.sample_table import BatchRules, SampleTable
 from headrace.spark.update.catalog import Catalog
 from headrace.storage.change_detection import StoredState
 
@@ -38,17 +43,22 @@ class Previewer:
         graph: the project.
         catalog: of its session; receives the names of tables.
         state: the stored state.
-        root: the project's folder, to find the user's line in a failure.
+        settings: of the project.
         redact: removes secrets from error messages.
     """
 
     def __init__(
-        self, graph: ResolvedGraph, catalog: Catalog, state: StoredState, root: Path, redact: Callable[[str], str]
+        self,
+        graph: ResolvedGraph,
+        catalog: Catalog,
+        state: StoredState,
+        settings: Settings,
+        redact: Callable[[str], str],
     ) -> None:
         self._graph = graph
         self._catalog = catalog
         self._state = state
-        self._root = root
+        self._settings = settings
         self._redact = redact
         self._numbers = count()
         self._sampled: dict[QualifiedName, str] = {}
@@ -56,37 +66,55 @@ class Previewer:
     def preview(self, name: QualifiedName, limit: int) -> Preview:
         """At most *limit* rows that the dataset's flows would write now, about equally many per flow.
 
+        Of a table that changes are merged into: its rows after the first changes of its flows, as if it were empty
+        before. So they do not depend on what the table has, and a change that the table has already is shown too.
+
         Raises:
             PipelineError: a flow fails, as it would in an update.
         """
         dataset = self._graph.by_name[name]
+        flows = self._graph.flows_into(name)
+        is_merged = any(isinstance(flow, ChangeFlow) for flow in flows)
         with tempfile.TemporaryDirectory(prefix="headrace-preview-") as scratch:
-            samples = [self._take_sample(flow, Path(scratch), limit) for flow in self._graph.flows_into(name)]
-        rows = _fair_share([found.rows for found in samples], limit)
+            target = self._new_target(name, Path(scratch)) if is_merged else None
+            samples = [self._take_sample(flow, Path(scratch), limit, target) for flow in flows]
+            rows = _fair_share([found.rows for found in samples], limit) if target is None else target.rows(limit)
         names = dataset.schema.names
         values = tuple(tuple(row.asDict(recursive=False)[name] for name in names) for row in rows)
         counts = FlowCounts()
         for found in samples:
             counts = counts.plus(found.counts)
         sampled_names = tuple(str(sampled_name) for sampled_name in self._sampled)
-        return Preview(Rows(names, values), counts, any(found.partial for found in samples), sampled_names)
+        partial = any(found.partial for found in samples)
+        return Preview(Rows(names, values), counts, partial, sampled_names, merged=is_merged)
 
-    def _take_sample(self, flow: ResolvedFlow, scratch: Path, limit: int) -> _Sample:
-        dataset = self._graph.by_name[flow.target]
-        sample = _Sample(single_batch_rules(dataset, self._catalog), limit)
+    def _take_sample(self, flow: ResolvedFlow, scratch: Path, limit: int, target: SampleTable | None) -> _Sample:
+        sample = self._new_sample(flow, limit, target)
         self._compute(flow, scratch, sample)
         return sample
 
+    def _new_sample(self, flow: ResolvedFlow, limit: int, target: SampleTable | None) -> _Sample:
+        if isinstance(flow, ChangeFlow):
+            assert target is not None  # noqa: S101 - changes are merged into a table
+            merging = target.merging(flow)
+            return _Sample(merging.rules, limit, merging.merge, merging.events, merging.begin)
+        rules = single_batch_rules(self._graph.by_name[flow.target], self._catalog)
+        return _Sample(rules, limit, None if target is None else target.append)
+
+    def _new_target(self, name: QualifiedName, scratch: Path) -> SampleTable:
+        path = scratch / f"table{next(self._numbers)}"
+        return SampleTable(self._catalog.session, self._graph.by_name[name], path, self._settings)
+
     def _compute(self, flow: ResolvedFlow, scratch: Path, sample: _Sample) -> None:
         """Add the flow's rows to *sample*, batch by batch, until it has enough."""
-        if isinstance(flow, ChangeFlow):
-            raise PipelineError("CDC.NO_PREVIEW", location=flow.flow.location, dataset=flow.target)
         for given in self._graph.stored_inputs(flow):
             self._ensure_table(given.name, scratch)
         register_views(self._graph, flow, self._catalog)
         try:
             with with_confs(self._catalog.session, flow.flow.spark_conf):
-                frame = flow_frame(self._graph, flow, self._catalog)
+                frame = self._frame(flow, sample)
+                if frame is None:
+                    return
                 if frame.isStreaming:
                     checkpoint = scratch / f"checkpoint{next(self._numbers)}"
                     _stream(frame, sample, checkpoint, complete=isinstance(flow, CompleteFlow))
@@ -94,9 +122,22 @@ class Previewer:
                     sample.take(frame)
         except Exception as error:
             rules = self._graph.by_name[flow.target].dataset.expectations
-            problem = failure_report(flow.flow, sample.error or error, self._root, rules).error
+            problem = failure_report(flow.flow, sample.error or error, self._settings.root, rules).error
             params = {key: self._redact(value) for key, value in problem.params.items()}
             raise PipelineError(problem.code, location=problem.location, **params) from error
+
+    def _frame(self, flow: ResolvedFlow, sample: _Sample) -> DataFrame | None:
+        """The rows of a flow; of snapshots, those of the first one. None if there is no snapshot yet."""
+        if not isinstance(flow, SnapshotFlow):
+            return flow_frame(self._graph, flow, self._catalog)
+        if not flow.calls_function:
+            sample.begin(version_of_update(time.time()))
+            return flow_frame(self._graph, flow, self._catalog)
+        found = next_snapshot(flow.flow, self._catalog, None)
+        if found is None:
+            return None
+        sample.begin(found.version)
+        return conform(found.rows, Schema.from_json(flow.feed.source_json))
 
     def _ensure_table(self, name: QualifiedName, scratch: Path) -> None:
         """Register a table: the stored one, or a temporary one with some of the rows that it would have."""
@@ -104,23 +145,30 @@ class Previewer:
         if table is not None:
             self._catalog.register_path(name, table.path)
         elif name not in self._sampled:
-            path = str(scratch / f"table{next(self._numbers)}")
-            dataset = self._graph.by_name[name]
-            empty = empty_frame(self._catalog.session, dataset.schema.nullable)
-            empty.write.format("delta").save(path)
-            self._sampled[name] = path
+            target = self._new_target(name, scratch)
+            self._sampled[name] = target.path
             for flow in self._graph.flows_into(name):
-                self._compute(flow, scratch, _Sample(single_batch_rules(dataset, self._catalog), 0, path))
-            self._catalog.register_path(name, path)
+                self._compute(flow, scratch, self._new_sample(flow, 0, target))
+            self._catalog.register_path(name, target.path)
+
+
+def _ignore(version: Any) -> None:
+    """Only snapshots have versions."""
+    del version
 
 
 @dataclass
 class _Sample:
     """The sample of one flow: rows up to a limit, or all rows read, written to a table."""
 
-    rules: TableRules
+    rules: BatchRules
     limit: int
-    target_path: str | None = None
+    # Gets the rows that passed, and all rows.
+    write: Callable[[DataFrame, DataFrame], None] | None = None
+    # Makes rows of a batch what is written: events of changes.
+    events: Callable[[DataFrame], DataFrame] | None = None
+    # Gets the version of a snapshot before its rows.
+    begin: Callable[[Any], None] = _ignore
     rows: list[Row] = field(default_factory=list)
     counts: FlowCounts = field(default_factory=FlowCounts)
     partial: bool = False
@@ -134,6 +182,7 @@ class _Sample:
     def take(self, frame: DataFrame) -> None:
         """Add the first rows of a batch."""
         room = max(SAMPLE_ROWS, self.limit) - self.seen_rows
+        frame = frame if self.events is None else self.events(frame)
         # One extra row shows whether there are more.
         first = frame.limit(room + 1).persist()
         try:
@@ -151,10 +200,10 @@ class _Sample:
         )
         self.counts = self.counts.plus(counts_from(rows.agg(*counters(rules)).collect()[0].asDict(), rules))
         passing = accepted_rows(rows, rules)
-        if self.target_path is None:
+        if self.write is None:
             self.rows += passing.limit(self.limit - len(self.rows)).collect()
         else:
-            passing.write.format("delta").mode("append").save(self.target_path)
+            self.write(passing, rows)
         rows.unpersist()
 
     def reset(self) -> None:

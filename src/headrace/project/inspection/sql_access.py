@@ -19,10 +19,9 @@ from headrace.model.views import ViewDefinition
 from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.project.inspection.plain_query import rows_without_session
 from headrace.project.inspection.private_tables import hidden_tables
+from headrace.project.inspection.query_rows import query_rows, reason_of
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.spark.errors.spark_errors import innermost
-from headrace.spark.jvm.causes import chain
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.catalog import Catalog
 from headrace.spark.update.event_views import EVENT_VIEWS, register_event_views
@@ -47,6 +46,8 @@ def run_statement(
     also: Sequence[str],
     environ: Mapping[str, str],
     redact: Callable[[str], str],
+    restricted: bool = False,
+    timeout_s: float | None = None,
 ) -> Rows:
     """The rows of a statement, which reads only unless *write* is true.
 
@@ -60,9 +61,12 @@ def run_statement(
         also: folders of other projects, or folders whose subfolders are projects, for ``system.lakeflow.*``.
         environ: the environment variables.
         redact: removes secrets from error messages.
+        restricted: accept nothing but a query over the pipeline's tables.
+        timeout_s: stop the query after so long; None for no limit. The start of Java does not count.
 
     Raises:
-        PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE; STORAGE.*.
+        PipelineError: SQL.NOT_READ_ONLY, SQL.RESTRICTED, SQL.PRIVATE, SQL.FAILED, SQL.TIMEOUT; VIEW.UNUSABLE;
+            STORAGE.*.
     """
     if not write:
         check_readonly(query)
@@ -82,11 +86,11 @@ def run_statement(
                 pipelines=monitored_pipelines(settings, also, environ, time.time),
                 redact=redact,
                 extracts=Path(extracts),
+                restricted=restricted,
+                timeout_s=timeout_s,
             )
     except (PySparkException, Py4JJavaError) as error:
-        # PySpark converts only some Java exceptions.
-        message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
-        raise PipelineError("SQL.FAILED", reason=redact(message.strip().splitlines()[0])) from error
+        raise PipelineError("SQL.FAILED", reason=redact(reason_of(error))) from error
 
 
 def run_query(
@@ -100,6 +104,8 @@ def run_query(
     pipelines: Sequence[MonitoredPipeline],
     redact: Callable[[str], str],
     extracts: Path,
+    restricted: bool = False,
+    timeout_s: float | None = None,
 ) -> Rows:
     """The rows of a query, with the tables, views and event log that it mentions; private tables only on request.
 
@@ -113,9 +119,11 @@ def run_query(
         pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
         extracts: a folder for copies of events that the query reads.
+        restricted: accept nothing but a query over the pipeline's tables.
+        timeout_s: stop the query after so long; None for no limit.
 
     Raises:
-        PipelineError: SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* if the storage cannot be read.
+        PipelineError: SQL.RESTRICTED, SQL.TIMEOUT, SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* if the storage cannot be read.
         PySparkException: Spark refuses the query.
     """
     tables = dict(stored_tables(settings.layout, settings.naming))
@@ -133,9 +141,8 @@ def run_query(
     # Views reference their inputs, so private tables can be removed once the views are registered.
     catalog.unregister(hidden - views.keys())
     try:
-        frame = catalog.session.sql(catalog.names.to_session_query(query, settings.naming))
-        rows = (frame if limit is None else frame.limit(limit)).collect()
-        return Rows(tuple(frame.columns), tuple(tuple(row) for row in rows))
+        text = catalog.names.to_session_query(query, settings.naming)
+        return query_rows(catalog, text, limit=limit, restricted=restricted, timeout_s=timeout_s)
     except AnalysisException as error:
         missing = _missing(error, settings)
         if missing in unusable:

@@ -13,4 +13,5 @@ __all__ = [
     "request_results",
     "request_runner",
     "user_actions",
+    "verb_call",
 ]

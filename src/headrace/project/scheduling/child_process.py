@@ -19,6 +19,7 @@ from headrace.model.outcome import UpdateState
 from headrace.project.lease_holders import Process
 from headrace.project.scheduling.runner import BUSY, RunRequest
 from headrace.schedules.queue import Ending, Result
+from headrace.worker.owned_workers import OwnedWorkers
 
 # Exit codes of the command line.
 _FAILED, _LEASED, _UNAPPROVED, _INTERRUPTED = 1, 3, 4, 130
@@ -56,6 +57,8 @@ class ChildRunner:
         logs: the folder for what the process prints.
         environ: the environment of the process.
         command: the beginning of the command line.
+        workers: in which verbs run that a warm worker can run; None for a JVM of their own.
+        is_continuous: every update of the project runs until it is stopped, by its settings.
     """
 
     folder: Path
@@ -63,6 +66,8 @@ class ChildRunner:
     logs: Path
     environ: Mapping[str, str]
     command: tuple[str, ...] = (sys.executable, "-m", "headrace")
+    workers: OwnedWorkers | None = None
+    is_continuous: bool = False
 
     def start(self, request: RunRequest) -> ChildUpdate:
         """See :class:`headrace.project.scheduling.runner.Runner`."""
@@ -84,13 +89,16 @@ class ChildRunner:
         self.logs.mkdir(parents=True, exist_ok=True)
         printed = Printed.of(self.logs, name)
         _remove_oldest(self.logs, name.partition("-")[0])
+        environ: Mapping[str, str] = self.environ
+        if self.workers is not None:
+            words, environ = self.workers.prepared(self.folder, words, is_continuous=self.is_continuous)
         options = ["--project", str(self.folder), "--output", "json", "--quiet"]
         options += [] if self.profile is None else ["--profile", self.profile]
         with printed.out.open("wb") as out, printed.errors.open("wb") as errors:
             child = subprocess.Popen(
                 [*self.command, *options, *words],
                 cwd=self.folder,
-                env=dict(self.environ),
+                env=dict(environ),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=errors,

@@ -21,6 +21,7 @@ from headrace.schedules.state import State
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.stores.paths import storage_path
+from headrace.worker.owned_workers import OwnedWorkers
 
 # Until a pipeline has schedules; after a failure; until another process has released the lease.
 _IDLE_S, _FAILED_S, _HELD_S, _DEFECT_S = 30.0, 15.0, 10.0, 60.0
@@ -36,11 +37,13 @@ class ScheduledPipeline:
         settings: the pipeline's.
         profile: of the settings, for the updates; None for the default.
         redact: removes secrets from a text.
+        workers: in which updates run; None for a JVM of their own.
     """
 
     settings: Settings
     profile: str | None
     redact: Callable[[str], str]
+    workers: OwnedWorkers | None = None
 
 
 @contextmanager
@@ -90,7 +93,14 @@ class SchedulerThread:
         host = host_name(environ)
         self._place = Place(host, settings.storage, time.time, time.sleep, self._say)
         logs = Path(settings.layout.logs)
-        self._runner = runner or ChildRunner(settings.root, pipeline.profile, logs, environ)
+        self._runner = runner or ChildRunner(
+            settings.root,
+            pipeline.profile,
+            logs,
+            environ,
+            workers=pipeline.workers,
+            is_continuous=settings.continuous,
+        )
         self._outside = PipelineOutside(settings, host, time.time, time.monotonic, self._say)
         self._wake = threading.Event()
         self._is_stopping = False

@@ -10,11 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from headrace.errors import PipelineError, raise_all
-from headrace.serve.api.routes import LONGEST_TEXT, MOST_HOURS, MOST_ITEMS, ApiRoute, BodyField, FieldKind
+from headrace.serve.api.routes import (
+    LONGEST_QUERY,
+    LONGEST_TEXT,
+    MOST_HOURS,
+    MOST_ITEMS,
+    MOST_ROWS,
+    MOST_SECONDS,
+    ApiRoute,
+    BodyField,
+    FieldKind,
+)
 
 JSON_TYPE = "application/json"
 # The longest command line is far longer; the file of all requests has many of them.
-_MOST_CHARACTERS = 8000
+_MOST_CHARACTERS = 8200
 _KEY = re.compile(r"[A-Za-z0-9._:@-]{1,100}")
 # The scheduler makes such ids itself.
 _RESERVED = "schedule-"
@@ -38,6 +48,10 @@ class Body:
     def flag(self, name: str) -> bool:
         """Whether a flag is set."""
         return bool(self.values.get(name, False))
+
+    def whole(self, name: str, default: int) -> int:
+        """A whole number."""
+        return int(self.values.get(name, default))
 
     def hours(self, name: str, default: float) -> float:
         """A number of hours."""
@@ -75,6 +89,20 @@ def parsed_body(route: ApiRoute, content: bytes, path: Mapping[str, str]) -> Bod
         raise PipelineError("API.BODY") from None
     if not isinstance(document, dict):
         raise PipelineError("API.BODY")
+    return checked_body(route, document, path)
+
+
+def checked_body(route: ApiRoute, document: Mapping[str, Any], path: Mapping[str, str]) -> Body:
+    """The fields of a request, and the names in its path, checked.
+
+    Args:
+        route: which fields it has.
+        document: the fields that were sent.
+        path: the names in the path.
+
+    Raises:
+        Problems: API.FIELD.
+    """
     known = {one.name: one for one in route.fields}
     problems = [
         PipelineError("API.FIELD", what=f'field "{name[:50]}"', reason="it is unknown")
@@ -104,12 +132,32 @@ def _problem(one: BodyField, value: Any) -> str | None:
         case FieldKind.TEXT:
             return _text_problem(value)
         case FieldKind.HOURS:
-            is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            return None if is_number and 0 <= value <= MOST_HOURS else f"it must be a number from 0 to {MOST_HOURS}"
+            return None if _is_between(value, 0, MOST_HOURS) else f"it must be a number from 0 to {MOST_HOURS}"
+        case FieldKind.SECONDS:
+            return None if _is_between(value, 1, MOST_SECONDS) else f"it must be a number from 1 to {MOST_SECONDS}"
+        case FieldKind.ROWS:
+            is_whole = isinstance(value, int) and _is_between(value, 1, MOST_ROWS)
+            return None if is_whole else f"it must be a whole number from 1 to {MOST_ROWS}"
+        case FieldKind.QUERY:
+            return _query_problem(value)
         case FieldKind.NAMES:
             if not isinstance(value, list) or len(value) > MOST_ITEMS:
                 return f"it must be a list of up to {MOST_ITEMS} texts"
             return next((reason for item in value if (reason := _text_problem(item)) is not None), None)
+
+
+def _is_between(value: Any, least: float, most: float) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return is_number and least <= value <= most
+
+
+def _query_problem(value: Any) -> str | None:
+    """Why a value is no query; None if it may be one."""
+    if not isinstance(value, str) or not 0 < len(value.strip()) <= len(value) <= LONGEST_QUERY:
+        return f"it must be a text of 1 to {LONGEST_QUERY} characters"
+    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        return "it has characters that no query has"
+    return None
 
 
 def _text_problem(value: Any) -> str | None:

@@ -65,13 +65,14 @@ def _operation(route: ApiRoute) -> dict[str, Any]:
         {"name": one.name, "in": one.place, "description": one.description, "schema": one.schema}
         for one in route.parameters
     ]
-    answer = {"description": "The request is stored" if route.writes else "The answer", "content": content}
+    is_stored = route.writes and not route.waits
+    answer = {"description": "The request is stored" if is_stored else "The answer", "content": content}
     found: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "description": f"Needs the role `{route.role.value}`.",
         "parameters": parameters,
-        "responses": {"202" if route.writes else "200": answer, **_failures(_ERRORS)},
+        "responses": {"202" if is_stored else "200": answer, **_failures(_ERRORS)},
     }
     if not route.writes:
         return found

@@ -15,6 +15,8 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 # Names of everything else may have any character.
 _PLAIN = ("pipeline", "request", "plan", "alert")
 MOST_ITEMS, LONGEST_TEXT, MOST_HOURS = 50, 200, 24 * 365
+LONGEST_QUERY, MOST_ROWS, MOST_SECONDS = 8000, 1000, 60
+DEFAULT_ROWS, DEFAULT_SECONDS = 100, 30
 
 
 class FieldKind(Enum):
@@ -24,6 +26,9 @@ class FieldKind(Enum):
     TEXT = "text"
     FLAG = "flag"
     HOURS = "hours"
+    QUERY = "query"
+    ROWS = "rows"
+    SECONDS = "seconds"
 
 
 _TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}
@@ -32,6 +37,9 @@ _FIELD_SCHEMAS: Mapping[FieldKind, Schema] = {
     FieldKind.TEXT: _TEXT,
     FieldKind.FLAG: {"type": "boolean", "default": False},
     FieldKind.HOURS: {"type": "number", "minimum": 0, "maximum": MOST_HOURS, "default": 4},
+    FieldKind.QUERY: {"type": "string", "minLength": 1, "maxLength": LONGEST_QUERY},
+    FieldKind.ROWS: {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": DEFAULT_ROWS},
+    FieldKind.SECONDS: {"type": "number", "minimum": 1, "maximum": MOST_SECONDS, "default": DEFAULT_SECONDS},
 }
 
 
@@ -85,6 +93,7 @@ class ApiRoute:
         answer: the name of the schema of its answer.
         parameters: of the query, and headers.
         fields: of the object that it takes; all are optional.
+        waits: it answers when it is done, and stores no request.
     """
 
     name: str
@@ -95,10 +104,11 @@ class ApiRoute:
     answer: str
     parameters: tuple[Parameter, ...] = ()
     fields: tuple[BodyField, ...] = ()
+    waits: bool = False
 
     @property
     def writes(self) -> bool:
-        """Whether it changes something."""
+        """Whether it changes something, or shows rows of tables."""
         return self.method != "GET"
 
     @property
@@ -170,6 +180,20 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("plans", "GET", f"{_P}/plans", Role.VIEWER, "The plans that were made by request", "Plans"),
     ApiRoute("requests", "GET", f"{_P}/requests", Role.VIEWER, "The requests of the last seven days", "Requests"),
     ApiRoute("request", "GET", f"{_P}/requests/{{request}}", Role.VIEWER, "A request and its result", "RequestReport"),
+    ApiRoute(
+        "sql",
+        "POST",
+        f"{_P}/sql",
+        Role.OPERATOR,
+        "The rows of a query over tables of the pipeline",
+        "QueryResult",
+        fields=(
+            BodyField("query", "One SELECT, over tables of the pipeline alone.", FieldKind.QUERY),
+            BodyField("rows", "How many rows at most.", FieldKind.ROWS),
+            BodyField("seconds", "How long it may take. The start of Java does not count.", FieldKind.SECONDS),
+        ),
+        waits=True,
+    ),
     _write(
         "start_update",
         "/updates",
@@ -191,13 +215,20 @@ ROUTES: tuple[ApiRoute, ...] = (
     ),
     _write("reject_plan", "/plans/{plan}/reject", Role.APPROVER, "Reject a plan: it can no longer be applied"),
     _write("apply_plan", "/plans/{plan}/apply", Role.OPERATOR, "Run the update of a plan"),
+    _write("roll_back", "/plans/{plan}/rollback", Role.ADMIN, "Go back to before a plan was applied"),
     _write(
         "replay",
         "/quarantine/{dataset}/replay",
         Role.OPERATOR,
         "Check quarantined rows again, and write those that pass",
         BodyField("rules", "Only rows that violated these expectations.", FieldKind.NAMES),
+        BodyField(
+            "set",
+            "New values of columns, each `COLUMN=EXPRESSION`: an expression of SQL over the columns of the row.",
+            FieldKind.NAMES,
+        ),
         BodyField("release", "Accept rows that still violate expectations.", FieldKind.FLAG),
+        BodyField("dry_run", "Count the rows that would pass.", FieldKind.FLAG),
         BodyField("from_source", "Read the records of the source again, and run the current code.", FieldKind.FLAG),
     ),
     _write(
@@ -220,10 +251,11 @@ ROUTES: tuple[ApiRoute, ...] = (
         "restore",
         "/savepoints/{savepoint}/restore",
         Role.OPERATOR,
-        "Show what a restore would change; only with `dry_run`",
+        "Go back to a savepoint; without `dry_run` only as an admin",
         _DATASETS,
-        BodyField("dry_run", "Must be true.", FieldKind.FLAG),
+        BodyField("dry_run", "Show what would change.", FieldKind.FLAG),
     ),
+    _write("drop_savepoint", "/savepoints/{savepoint}/drop", Role.ADMIN, "Remove a savepoint"),
     _write("fire_schedule", "/schedules/{schedule}/fire", Role.OPERATOR, "Run the update of a schedule now"),
     _write("pause_schedule", "/schedules/{schedule}/pause", Role.ADMIN, "Pause a schedule"),
     _write("resume_schedule", "/schedules/{schedule}/resume", Role.ADMIN, "Resume a schedule"),

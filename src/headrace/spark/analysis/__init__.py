@@ -9,6 +9,7 @@ __all__ = [
     "query_identity",
     "refresh_rules",
     "relations",
+    "restricted_query",
     "state_operators",
     "static_inputs",
 ]

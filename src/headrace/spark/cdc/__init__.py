@@ -7,6 +7,7 @@ __all__ = [
     "change_writer",
     "declaration",
     "event_rules",
+    "merge_rules",
     "retained_events",
     "sequence_conflicts",
     "snapshot_writer",

@@ -12,4 +12,5 @@ __all__ = [
     "query_context",
     "scoped_confs",
     "submitted_confs",
+    "time_limit",
 ]

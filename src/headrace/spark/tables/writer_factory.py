@@ -9,10 +9,9 @@ from headrace.expectations.compile import Rules
 from headrace.graph.resolved_flows import BatchFlow, ChangeFlow, ResolvedFlow, SnapshotFlow
 from headrace.model.expectations import Action, Expectation
 from headrace.model.refresh import Refresh
-from headrace.model.sequence_conflicts import OnTie
 from headrace.spark.cdc.change_writer import ChangeWriter
-from headrace.spark.cdc.event_rules import rules_of, snapshot_rules
-from headrace.spark.cdc.sequence_conflicts import CONFLICT_COLUMN, conflict_rule
+from headrace.spark.cdc.event_rules import snapshot_rules
+from headrace.spark.cdc.merge_rules import merge_rules
 from headrace.spark.cdc.snapshot_writer import SnapshotWriter
 from headrace.spark.delta.rescued_rows import rescued_column
 from headrace.spark.expectations.evaluation import Evaluation
@@ -138,9 +137,7 @@ class WriterFactory:
         context, feed = self._context, flow.feed
         dataset = context.graph.by_name[flow.target].dataset
         on_tie = context.defaults.on_tie.with_confs(dataset.properties)
-        rules = Rules(rules_of(flow.flow, feed, declared))
-        if on_tie is OnTie.QUARANTINE:
-            rules = Rules((*rules.expectations, conflict_rule(flow.flow)), helper_columns=(CONFLICT_COLUMN,))
+        rules = merge_rules(flow.flow, feed, declared, on_tie)
         change_writer = ChangeWriter(
             flow=flow.flow,
             feed=feed,
