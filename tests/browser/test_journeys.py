@@ -21,10 +21,11 @@ pytestmark = pytest.mark.long(
         "tests/unit/serve/test_security.py::test_without_a_token_only_the_page_for_signing_in_is_shown",
     ]
 )
-# What has the focus: its name, and whether its outline is visible.
+# What has the focus: its name, and how wide the line is that shows it.
 _FOCUSED = """() => {
-  const at = document.activeElement, style = getComputedStyle(at);
-  return {name: (at.querySelector('title') || at).textContent.trim(), outline: style.outlineStyle};
+  const at = document.activeElement, box = at.querySelector('.box');
+  const line = box ? getComputedStyle(box).strokeWidth : getComputedStyle(at).outlineWidth;
+  return {name: (at.querySelector('title') || at).textContent.trim(), line};
 }"""
 
 
@@ -104,7 +105,7 @@ def test_the_graph_is_walked_by_keyboard_from_sources_to_sinks(window):
         walked.append(page.evaluate(_FOCUSED))
     names = [one["name"].partition(":")[0] for one in walked]
     assert names.index("orders") < names.index("clean_orders") < names.index("revenue_by_country")
-    assert {one["outline"] for one in walked} == {"solid"}
+    assert {one["line"] for one in walked} == {"2px"}
     for _ in range(len(names) - 1 - names.index("clean_orders")):
         page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")

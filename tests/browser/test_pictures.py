@@ -29,7 +29,7 @@ LOOKS = [(size, scheme) for size in (WIDE, NARROW) for scheme in ("light", "dark
 # Stored pictures have few colours, and versions of Chromium smooth letters a little differently: a pixel differs from
 # so much of a channel on, and so many of all pixels may.
 _DIFFERENCE, _MOST_DIFFERING = 48, 0.001
-_COLOURS = 64
+_COLOURS = 256
 
 
 def share_of_differing(one: Image, other: Image) -> float:
