@@ -18,7 +18,7 @@ from headrace.serve.api.failures import failure, is_for_programs
 from headrace.serve.proxies import ProxyUsers
 from headrace.serve.render import Page, Renderer
 from headrace.serve.roles import Principal, with_principal
-from headrace.serve.sessions import SESSION_S, Sessions, Tries
+from headrace.serve.sessions import SESSION_S, Sessions, Tries, digest_of
 from headrace.serve.tokens import Tokens
 
 _OPEN = ("/login", "/healthz")
@@ -60,10 +60,11 @@ class Access:
         user = None if self.proxy is None else self.proxy.principal(request)
         if user is not None:
             return user
-        digest = self.sessions.token(request.cookies.get(self.addresses.cookie, ""))
+        cookie = request.cookies.get(self.addresses.cookie, "")
+        digest = self.sessions.token(cookie)
         # A session ends with its token.
         found = None if digest is None else self.tokens().of_digest(digest, self.now())
-        return None if found is None else Principal(found.name, found.role, is_browser=True)
+        return None if found is None else Principal(found.name, found.role, is_browser=True, session=digest_of(cookie))
 
     async def login(self, request: Request) -> Response:
         """The page for signing in; with the token in the URL or the form, the session begins."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -14,23 +15,22 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from headrace.errors import PipelineError, Problems, problems_of
+from headrace.errors import PipelineError, Problems
 from headrace.project.requests.request_queue import RequestQueue
 from headrace.serve.access import Access, Door
 from headrace.serve.addresses import Addresses
-from headrace.serve.api.endpoints import Api, Endpoint
-from headrace.serve.api.failures import failure, is_for_programs, refusal
+from headrace.serve.api.endpoints import Api
+from headrace.serve.api.submitting import Submission
 from headrace.serve.assistants import Assistants
+from headrace.serve.forms.form_endpoint import FORM_PATH, FormEndpoint
+from headrace.serve.forms.form_tokens import FormTokens
 from headrace.serve.guard import BODY_S, Guard
 from headrace.serve.live_events import LiveEvents, event_rows
-from headrace.serve.pages.help_page import help_index, help_page
-from headrace.serve.pages.open_counts import open_counts
-from headrace.serve.pages.paging import page_number
-from headrace.serve.pages.pipeline_pages import pipelines_page
-from headrace.serve.pages.routes import PAGES, PageOf
-from headrace.serve.pipelines import ServedPipeline, redact_all
+from headrace.serve.page_endpoints import FormSource, Pages
+from headrace.serve.pages.routes import PAGES
+from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.proxies import ProxyUsers
-from headrace.serve.render import Frame, Page, Renderer, json_answer
+from headrace.serve.render import Renderer, json_answer
 from headrace.serve.sessions import Sessions, Tries
 from headrace.serve.tokens import Tokens
 
@@ -40,8 +40,6 @@ _STATIC = {
     "keys.js": "text/javascript",
     "mark.svg": "image/svg+xml",
 }
-_JSON = ".json"
-_MISSING = frozenset({"SERVE.NO_PAGE", "TRACE.NO_UPDATE"})
 _MOST_EVENTS = 1000
 
 
@@ -81,9 +79,13 @@ def create_app(server: Server) -> ASGIApp:
     renderer = Renderer(server.now)
     sessions, tries = Sessions(server.clock), Tries(server.clock)
     access = Access(server.addresses, server.tokens, sessions, tries, renderer, server.now, server.proxy)
-    pages = _Pages(server, renderer)
+    submission, is_read_only = Submission(server.queues), server.is_read_only
+    # A new one at each start, as sessions end then.
+    form_tokens = FormTokens(secrets.token_bytes(32))
+    pages = Pages(server.pipelines, renderer, FormSource(form_tokens, is_read_only))
+    forms = FormEndpoint(server.pipelines, renderer, submission, form_tokens, is_read_only=is_read_only)
     events = _Events(server)
-    api = Api(server.pipelines, renderer, events.answer, queues=server.queues, is_read_only=server.is_read_only)
+    api = Api(server.pipelines, renderer, events.answer, submission=submission, is_read_only=is_read_only)
     routes = [
         Route("/", pages.home),
         Route("/.json", pages.home),
@@ -93,89 +95,16 @@ def create_app(server: Server) -> ASGIApp:
         Route("/static/{file}", _static),
         *(Route(path, pages.codes) for path in ("/help", "/help.json", "/help/")),
         Route("/help/{name:path}", pages.help),
+        Route(FORM_PATH, forms.send, methods=["POST"]),
         *(Route(path, pages.of_pipeline(make, section)) for path, make, section in PAGES),
         *api.routes(),
-        *([] if server.is_read_only else Assistants(server.pipelines, server.addresses, server.profile).routes()),
+        *([] if is_read_only else Assistants(server.pipelines, server.addresses, server.profile).routes()),
     ]
     app = Starlette(
         routes=routes,
         exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed, Problems: pages.failed},
     )
     return Guard(Door(app, access), server.addresses, server.body_s)
-
-
-class _Pages:
-    """Answers with pages as HTML or JSON. Pages are made in threads, because they read storages."""
-
-    def __init__(self, server: Server, renderer: Renderer) -> None:
-        self._server = server
-        self._renderer = renderer
-
-    async def home(self, request: Request) -> Response:
-        pipelines = self._server.pipelines.values()
-        page = await run_in_threadpool(pipelines_page, pipelines)
-        # Each pipeline knows its own secrets.
-        return self._answer(request, page, Frame("", "", redact=redact_all(pipelines)))
-
-    async def codes(self, request: Request) -> Response:
-        query = request.query_params
-        return self._answer(request, help_index(query.get("q", ""), page_number(query.get("page", ""))), Frame("", ""))
-
-    async def help(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        return self._answer(request, help_page(name.removesuffix(_JSON)), Frame("", ""))
-
-    def of_pipeline(self, make: PageOf, section: str) -> Endpoint:
-        """The endpoint of a page of a pipeline."""
-
-        async def endpoint(request: Request) -> Response:
-            slug = request.path_params["slug"].removesuffix(_JSON)
-            pipeline = self._server.pipelines.get(slug)
-            if pipeline is None:
-                raise PipelineError("SERVE.NO_PAGE", what=f'pipeline "{slug}"', suggestion="")
-            name = request.path_params.get("name", "")
-            try:
-                page = await run_in_threadpool(make, pipeline, request, name)
-                wants_json = _wants_json(request) and not name
-            except PipelineError as error:
-                # A flow may have a name that ends like this.
-                if error.code not in _MISSING or not name.endswith(_JSON):
-                    raise
-                page = await run_in_threadpool(make, pipeline, request, name.removesuffix(_JSON))
-                wants_json = True
-            counts = {} if wants_json else open_counts(await run_in_threadpool(pipeline.view))
-            frame = Frame(slug, pipeline.redact(pipeline.name), section, pipeline.redact, counts)
-            return self._answer(request, page, frame, wants_json=wants_json)
-
-        return endpoint
-
-    async def failed(self, request: Request, error: Exception) -> Response:
-        """The page of an error of ours."""
-        if not isinstance(error, PipelineError | Problems):
-            raise error
-        redact = redact_all(self._server.pipelines.values())
-        if is_for_programs(request.url.path):
-            return failure(error, redact)
-        error = problems_of(error)[0]
-        page = Page("error.html", error.message, error.to_json(), status=404 if error.code in _MISSING else 503)
-        return self._answer(request, page, Frame("", "", redact=redact))
-
-    async def refused(self, request: Request, error: Exception) -> Response:
-        """The page of an unknown path, or of a method that it does not have."""
-        if not isinstance(error, HTTPException):
-            raise error
-        if is_for_programs(request.url.path):
-            answer = failure(refusal(error, request.method, request.url.path))
-            answer.headers.update(error.headers or {})
-            return answer
-        if error.status_code != 404:
-            return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
-        return await self.failed(request, PipelineError("SERVE.NO_PAGE", what=request.url.path, suggestion=""))
-
-    def _answer(self, request: Request, page: Page, frame: Frame, *, wants_json: bool | None = None) -> Response:
-        if _wants_json(request) if wants_json is None else wants_json:
-            return self._renderer.json(page, frame)
-        return self._renderer.html(page, frame, _json_path(request))
 
 
 class _Events:
@@ -201,16 +130,6 @@ class _Events:
         return StreamingResponse(
             live.listen(after), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
         )
-
-
-def _wants_json(request: Request) -> bool:
-    return request.url.path.endswith(_JSON)
-
-
-def _json_path(request: Request) -> str:
-    """The path of the same page as JSON."""
-    query = f"?{request.url.query}" if request.url.query else ""
-    return f"{request.url.path}{_JSON}{query}"
 
 
 def _sequence(text: str) -> int | None:

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, Response
 
 from headrace.model.version import __version__
 from headrace.serve import formats
+from headrace.serve.forms.offers import Offers
 from headrace.serve.navigation import SECTIONS
 
 
@@ -41,9 +42,17 @@ class Page:
 
 @dataclass(frozen=True)
 class Frame:
-    """What is around the pages of a pipeline: its name, where its pages are, and the page that is shown.
+    """What is around the pages of a pipeline: its name, where its pages are, who looks, and what came of a request.
 
-    *counts* has the numbers of open things by the name of a section.
+    Attributes:
+        slug: the pipeline's name in URLs; empty for pages of no pipeline.
+        name: of the pipeline.
+        section: of the page.
+        redact: removes secrets from a text.
+        counts: the numbers of open things, by the name of a section.
+        offers: the forms that the page may show; None for a page without forms.
+        notice: the request that was sent from the page, and what came of it.
+        is_read_only: the server takes no requests.
     """
 
     slug: str
@@ -51,6 +60,9 @@ class Frame:
     section: str = ""
     redact: Callable[[str], str] = str
     counts: Mapping[str, int] = field(default_factory=dict)
+    offers: Offers | None = None
+    notice: Mapping[str, Any] | None = None
+    is_read_only: bool = False
 
 
 class Renderer:
@@ -96,6 +108,7 @@ class Renderer:
             pictures=_redacted(page.pictures, redact),
             title=redact(page.title),
             frame=frame,
+            notice=None if frame is None else _redacted(frame.notice, redact),
             path=path,
             now=self._now(),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -45,11 +45,13 @@ class Principal:
         name: of the token.
         role: what it may do.
         is_browser: the request has the cookie of a session, and not the token.
+        session: the digest of the cookie, to which the forms of its pages are bound; empty without a cookie.
     """
 
     name: str
     role: Role
     is_browser: bool = False
+    session: str = field(default="", repr=False)
 
 
 def with_principal(scope: MutableMapping[str, Any], principal: Principal) -> MutableMapping[str, Any]:

@@ -33,12 +33,12 @@ class Sessions:
         while len(self._open) >= _MOST_SESSIONS:
             del self._open[next(iter(self._open))]
         value = secrets.token_urlsafe(32)
-        self._open[_key(value)] = (self._clock() + SESSION_S, token)
+        self._open[digest_of(value)] = (self._clock() + SESSION_S, token)
         return value
 
     def token(self, value: str) -> str | None:
         """The digest of the token that began the session of a cookie; None if it has no session, or it has ended."""
-        found = self._open.get(_key(value))
+        found = self._open.get(digest_of(value))
         if found is not None and found[0] <= self._clock():
             self.close(value)
             return None
@@ -46,7 +46,7 @@ class Sessions:
 
     def close(self, value: str) -> None:
         """End a session."""
-        self._open.pop(_key(value), None)
+        self._open.pop(digest_of(value), None)
 
 
 class Tries:
@@ -74,5 +74,6 @@ class Tries:
         self._failures.setdefault(address, deque(maxlen=_MOST_TRIES)).append(self._clock())
 
 
-def _key(value: str) -> str:
+def digest_of(value: str) -> str:
+    """The digest of the value of a cookie."""
     return sha256(value.encode("utf-8", "replace")).hexdigest()

@@ -75,6 +75,20 @@ def parsed_body(route: ApiRoute, content: bytes, path: Mapping[str, str]) -> Bod
         raise PipelineError("API.BODY") from None
     if not isinstance(document, dict):
         raise PipelineError("API.BODY")
+    return checked_body(route, document, path)
+
+
+def checked_body(route: ApiRoute, document: Mapping[str, Any], path: Mapping[str, str]) -> Body:
+    """The fields of a request, and the names in its path, checked.
+
+    Args:
+        route: which fields it has.
+        document: the fields that were sent.
+        path: the names in the path.
+
+    Raises:
+        Problems: API.FIELD.
+    """
     known = {one.name: one for one in route.fields}
     problems = [
         PipelineError("API.FIELD", what=f'field "{name[:50]}"', reason="it is unknown")

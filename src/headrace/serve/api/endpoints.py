@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
-from hashlib import sha256
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -15,14 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headrace.errors import PipelineError
-from headrace.project.requests.request import Asker
-from headrace.project.requests.request import Request as StoredRequest
-from headrace.project.requests.request_queue import RequestQueue
 from headrace.serve.api.bodies import JSON_TYPE, checked_key, parsed_body
 from headrace.serve.api.openapi import openapi
 from headrace.serve.api.reading import READERS
 from headrace.serve.api.routes import KEY_HEADER, PREFIX, ROUTES, ApiRoute
-from headrace.serve.api.writing import WRITERS, Asked
+from headrace.serve.api.submitting import Submission, check_role, no_storage
+from headrace.serve.api.writing import Asked
 from headrace.serve.pages.pipeline_pages import pipelines_page
 from headrace.serve.pipelines import ServedPipeline, redact_all
 from headrace.serve.render import Frame, Page, Renderer, json_answer
@@ -41,7 +37,7 @@ class Api:
         pipelines: by their names in URLs.
         renderer: makes answers.
         events: answers with events.
-        queues: take requests, by the pipeline's name in URLs.
+        submission: stores requests.
         is_read_only: nothing but reading is mounted.
     """
 
@@ -51,11 +47,11 @@ class Api:
         renderer: Renderer,
         events: Endpoint,
         *,
-        queues: Mapping[str, RequestQueue],
+        submission: Submission,
         is_read_only: bool,
     ) -> None:
         self._pipelines = pipelines
-        self._queues = queues
+        self._submission = submission
         self._is_read_only = is_read_only
         self._renderer = renderer
         self._own: Mapping[str, Endpoint] = {
@@ -78,9 +74,7 @@ class Api:
 
         async def endpoint(request: Request) -> Response:
             principal = principal_of(request.scope)
-            role = principal.role
-            if not role.includes(route.role):
-                raise PipelineError("API.FORBIDDEN", role=role.value, needed=route.role.value, what=route.summary)
+            check_role(principal, route)
             # Browsers send the cookie for pages of all ports of this machine.
             if route.writes and principal.is_browser and request.headers.getlist(_SITE) != [_OWN_SITE]:
                 raise PipelineError("API.CROSS_SITE")
@@ -97,7 +91,7 @@ class Api:
             try:
                 return self._answer(pipeline, await run_in_threadpool(read, pipeline, values))
             except OSError as error:
-                raise _no_storage(error) from error
+                raise no_storage(error) from error
 
         return endpoint
 
@@ -110,28 +104,15 @@ class Api:
             key = checked_key(request.headers.getlist(KEY_HEADER))
             path = {name: text for name, text in request.path_params.items() if name != "pipeline"}
             body = parsed_body(route, await request.body(), path)
-            asker = Asker(principal_of(request.scope).name, request.client.host if request.client else "")
-            asked = Asked(pipeline, body, asker.user, key or f"api-{uuid.uuid4().hex}")
-            made = await run_in_threadpool(self._submit, route, asked, asker)
+            user, address = principal_of(request.scope).name, request.client.host if request.client else ""
+            asked = Asked(pipeline, body, user, key or f"api-{uuid.uuid4().hex}")
+            made = await run_in_threadpool(self._submission.submit, route, asked, address)
             url = f"{PREFIX}/pipelines/{pipeline.slug}/requests/{made.id}"
             answer = self._answer(pipeline, {**made.as_asked(), "url": url}, 202)
             answer.headers["Location"] = url
             return answer
 
         return endpoint
-
-    def _submit(self, route: ApiRoute, asked: Asked, asker: Asker) -> StoredRequest:
-        queue = self._queues.get(asked.pipeline.slug)
-        if queue is None:
-            raise PipelineError("SERVE.NO_QUEUE", reason="It has no queue")
-        sent = [route.name, asker.user, asked.body.path, asked.body.values]
-        fingerprint = sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
-        # What was asked for may not be possible any more, but it was asked for.
-        try:
-            known = queue.known(asked.request_id, fingerprint)
-            return known or queue.submit(asked.request_id, fingerprint, WRITERS[route.name](asked), asker)
-        except OSError as error:
-            raise _no_storage(error) from error
 
     def _pipeline(self, request: Request) -> ServedPipeline:
         slug = request.path_params["pipeline"]
@@ -153,10 +134,6 @@ class Api:
         page = await run_in_threadpool(pipelines_page, pipelines)
         # Each pipeline knows its own secrets.
         return self._renderer.json(page, Frame("", "", redact=redact_all(pipelines)))
-
-
-def _no_storage(error: OSError) -> PipelineError:
-    return PipelineError("SERVE.STORAGE", reason=error.strerror or type(error).__name__)
 
 
 async def _openapi(_request: Request) -> Response:

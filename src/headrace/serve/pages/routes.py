@@ -16,6 +16,7 @@ from headrace.serve.pages.maintenance_page import maintenance_page
 from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.quarantine_page import quarantine_page
+from headrace.serve.pages.request_pages import request_page, requests_page
 from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
 from headrace.serve.pages.update_pages import update_page, updates_page
@@ -66,6 +67,7 @@ _SECTIONS: dict[str, PageOf] = {
     "schedules": lambda pipeline, request, _name: schedules_page(pipeline, _part(request)),
     "savepoints": _savepoints,
     "maintenance": lambda pipeline, request, _name: maintenance_page(pipeline, _part(request)),
+    "requests": lambda pipeline, request, _name: requests_page(pipeline, _part(request)),
     "doctor": lambda pipeline, _request, _name: doctor_page(pipeline),
 }
 # Paths, what makes the page, and the section that is marked.
@@ -74,5 +76,6 @@ PAGES: tuple[tuple[str, PageOf, str], ...] = (
     ("/p/{slug}/d/{name:path}", _dataset, "graph"),
     ("/p/{slug}/f/{name:path}", lambda pipeline, _request, name: flow_page(pipeline, name), "graph"),
     ("/p/{slug}/u/{name:path}", lambda pipeline, _request, name: update_page(pipeline, name), "updates"),
+    ("/p/{slug}/requests/{name:path}", lambda pipeline, _request, name: request_page(pipeline, name), "requests"),
     ("/p/{slug}", overview, "overview"),
 )

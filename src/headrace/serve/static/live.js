@@ -1,9 +1,15 @@
 // Replaces the live parts of a page when the pipeline has new events. The page is complete without it.
 
 const LEAST_PAUSE_MS = 3000;
+const PENDING_MS = 1500;
 const events = document.body.dataset.events;
 let waiting = false;
 let refreshedAt = 0;
+
+// The forms of a newer page have other ids, and ask for the same.
+function content(part) {
+  return part.outerHTML.replace(/name="key" value="[^"]*"/g, "");
+}
 
 async function refresh() {
   waiting = false;
@@ -14,7 +20,7 @@ async function refresh() {
   for (const part of page.querySelectorAll("[data-live]")) {
     const shown = document.getElementById(part.id);
     // What is being used stays as it is.
-    if (shown && !shown.contains(document.activeElement) && shown.innerHTML !== part.innerHTML) {
+    if (shown && !shown.contains(document.activeElement) && content(shown) !== content(part)) {
       shown.replaceWith(document.importNode(part, true));
     }
   }
@@ -26,6 +32,11 @@ function schedule() {
   const pause = Math.max(0, refreshedAt + LEAST_PAUSE_MS - Date.now());
   setTimeout(() => refresh().catch(() => {}), pause + 300);
 }
+
+// A request has no events of its own.
+setInterval(() => {
+  if (document.querySelector("[data-pending]") && !document.hidden) refresh().catch(() => {});
+}, PENDING_MS);
 
 if (events) {
   const source = new EventSource(events);
