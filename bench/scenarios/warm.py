@@ -92,7 +92,8 @@ SCENARIO = Scenario(
 
 
 def _measure(name: str, repeats: int) -> None:
-    mode: tuple[str, ...] = ("--cold",) if name == _COLD else ()
+    # A verb may end a moment before the worker is ready for the next one.
+    mode = ("--cold",) if name == _COLD else ("--wait",)
     if name == _WARM:
         print(f"measured {_call('worker', 'start')} start of the worker")
     try:
