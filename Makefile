@@ -76,9 +76,10 @@ conformance: $(READY) ## run the code examples of documents; DOCS=folder, ARGS="
 golden: $(READY) ## rewrite the expected texts of the tests; read the diff before you commit
 	@HEADRACE_GOLDEN=rewrite $(BIN)/pytest $(ARGS)
 
-pictures: $(READY) ## draw the pictures of the README and the docs again, from runs of the example and the tutorial
+pictures: $(READY) ## draw the pictures of the README and the docs again, from runs of the example and the tutorial; needs `make test-servers`
 	@$(BIN)/python tools/pictures.py
 	@$(BIN)/python tools/site/tutorial_pictures.py
+	@$(BIN)/python tools/site/page_pictures.py
 
 docs: $(READY) ## rewrite the reference pages that are made from the program
 	@$(BIN)/python tools/docs.py

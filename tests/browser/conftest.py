@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 import uvicorn
+from tests.browser.chromium import running_chromium
 from tests.browser.example_shop import example_shop
-from tests.browser.parts import AXE, CHROMIUM, FONTS, missing_parts
+from tests.browser.parts import AXE, missing_parts
 from tests.unit.project.test_requests import until
 from tests.unit.serve.conftest import Shop
 from tests.unit.serve.test_server import free_port
@@ -32,21 +33,6 @@ if TYPE_CHECKING:
 # The driver's own time limit; machines of tests may be slow.
 TIMEOUT_MS = 180_000
 WIDE, NARROW = (1280, 800), (390, 844)
-# Text is drawn from the same files in the same way on every machine, and there is no other font.
-_FLAGS = ("--disable-lcd-text", "--font-render-hinting=none", "--force-color-profile=srgb", "--hide-scrollbars")
-_ONE_FONT = """\
-<?xml version="1.0"?>
-<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig>
-<dir>{fonts}</dir>
-<cachedir>{cache}</cachedir>
-<selectfont>
-<acceptfont><glob>{fonts}/DejaVuSans.ttf</glob><glob>{fonts}/DejaVuSans-Bold.ttf</glob></acceptfont>
-<acceptfont><glob>{fonts}/DejaVuSansMono.ttf</glob><glob>{fonts}/DejaVuSansMono-Bold.ttf</glob></acceptfont>
-<rejectfont><glob>*</glob></rejectfont>
-</selectfont>
-</fontconfig>
-"""
 
 
 class RunningServer:
@@ -159,16 +145,8 @@ def example_server(example, tmp_path_factory):
 def chromium(tmp_path_factory) -> Iterator[Browser]:
     if missing := missing_parts():
         pytest.fail(f"{', '.join(missing)} missing; run `make test-servers`", pytrace=False)
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - `make test` runs without it
-
-    folder = tmp_path_factory.mktemp("chromium")
-    fonts = folder / "fonts.conf"
-    fonts.write_text(_ONE_FONT.format(fonts=FONTS, cache=folder / "cache"))
-    environ = {"FONTCONFIG_FILE": str(fonts), "HOME": str(folder), "PATH": "/usr/bin:/bin"}
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=[*_FLAGS, "--no-sandbox"], env=environ)
+    with running_chromium(tmp_path_factory.mktemp("chromium")) as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager
