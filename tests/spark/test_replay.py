@@ -6,6 +6,7 @@ import pytest
 
 from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
+from headrace.plan.backfills import ReplayRequest
 from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
@@ -55,6 +56,20 @@ def orders_after_one_update(prepared):
 def orders(orders_after_one_update):
     """Orders, of which the update put four into quarantine: 0 to 3, with amounts of -3 to 0."""
     return orders_after_one_update.restored()
+
+
+def test_a_preview_counts_the_rows_that_would_pass_and_writes_nothing(orders):
+    before = (orders.rows("orders"), aside(orders, "open"))
+
+    as_they_are = orders.project.replays.preview(ReplayRequest("orders")).to_json()
+    changed_rows = ReplayRequest("orders", ("positive",), ("amount=id",))
+    mended = orders.project.replays.preview(changed_rows)
+
+    assert (as_they_are["rows"], as_they_are["passing"], as_they_are["failing"]) == (4, 0, 4)
+    assert as_they_are["expectations"][0] == {"name": "positive", "passed": 0, "failed": 4}
+    # The row whose id is 0 would still violate the rule.
+    assert (mended.rows, mended.passing) == (4, 3)
+    assert (orders.rows("orders"), aside(orders, "open")) == before
 
 
 def test_replayed_rows_that_pass_a_changed_expectation_are_written_once(orders):

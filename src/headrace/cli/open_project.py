@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest
     from headrace.project.adoption.release_plan import ReleasePlan, ReleaseRequest
     from headrace.project.adoption.spark_pipelines import Found
+    from headrace.project.inspection.replay_preview import ReplayPreviews
     from headrace.settings.settings import Settings
     from headrace.storage.adopted_tables import Consent, TableRecord
 
@@ -161,6 +162,10 @@ class OpenProject(SessionProject, Protocol):
 
     def replay(self, wanted: ReplayRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """An update that checks quarantined rows again with the current rules."""
+
+    @property
+    def replays(self) -> ReplayPreviews:
+        """What replays would do."""
 
     def graph(self) -> DescribedGraph:
         """The datasets, the flows and their inputs."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from headrace.cli.live_display import display_for
 from headrace.cli.tables import text_table
 from headrace.cli.update import finish
 from headrace.plan.backfills import ReplayRequest
+
+if TYPE_CHECKING:
+    from headrace.project.inspection.replay_preview import ReplayPreview
 
 app = typer.Typer(help="List, show and replay quarantined rows.", no_args_is_help=False, add_completion=False)
 
@@ -64,6 +68,7 @@ def replay_quarantine(
     abandon: Annotated[bool, typer.Option("--abandon", help=_ABANDON)] = False,  # noqa: FBT002 - an option of the command line
     from_source: Annotated[bool, typer.Option("--from-source", help=_FROM_SOURCE)] = False,  # noqa: FBT002 - an option of the command line
     release: Annotated[bool, typer.Option("--release", help="Accept rows that still violate expectations.")] = False,  # noqa: FBT002 - an option of the command line
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the rows that would pass. Write nothing.")] = False,  # noqa: FBT002 - an option of the command line
 ) -> None:
     """Check quarantined rows again and write those that pass.
 
@@ -74,6 +79,18 @@ def replay_quarantine(
     project = invocation.open()
     chosen = tuple(rules or ())
     wanted = ReplayRequest(name, chosen, tuple(changes or ()), not release, abandon=abandon, from_source=from_source)
+    if dry_run:
+        found = project.replays.preview(wanted)
+        invocation.result("\n\n".join(_previewed(found, invocation.width)), found.to_json())
+        return
     with display.shown():
         outcome = project.replay(wanted, on_event=display.on_event)
     finish(outcome, invocation)
+
+
+def _previewed(found: ReplayPreview, width: int | None) -> Iterator[str]:
+    yield f"{found.passing} of {found.rows} rows would pass"
+    failing = [(one.name, one.failed) for one in found.counts.expectations if one.failed]
+    if failing:
+        yield text_table(("expectation", "rows that violate it"), failing, width=width)
+    yield "nothing was written"

@@ -138,7 +138,8 @@ class Door:
             answer.headers["WWW-Authenticate"] = "Bearer"
         else:
             query = f"?{request.url.query}" if request.url.query else ""
-            wanted = own_path(f"{request.url.path}{query}")
+            # What was sent is not sent again.
+            wanted = own_path(f"{request.url.path}{query}") if scope["method"] in ("GET", "HEAD") else "/"
             answer = RedirectResponse(f"/login?next={quote(wanted, safe='')}", 303)
         await answer(scope, receive, send)
 

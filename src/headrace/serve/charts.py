@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from itertools import pairwise
-from math import sqrt
+from math import log1p, sqrt
 from typing import Any
 
 from headrace.graph.drawing import Drawing
@@ -20,6 +20,7 @@ _SHARE_WIDTH, _SHARE_HEIGHT = 420, 70
 _CHART_WIDTH, _CHART_HEIGHT = 920, 180
 _ROW_HEIGHT = 28
 _TICKS = 4
+_THIN, _WIDE = 1.5, 7.0
 
 
 def update_bars(updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -157,14 +158,34 @@ def gantt(root: Span) -> dict[str, Any] | None:
     return {"width": _CHART_WIDTH, "height": height, "row": _ROW_HEIGHT, "rows": rows, "ticks": ticks}
 
 
-def graph_picture(drawing: Drawing) -> dict[str, Any]:
-    """The boxes of a graph by name, and its lines as curves."""
+def graph_picture(drawing: Drawing, rates: Mapping[tuple[str, str], float] | None = None) -> dict[str, Any]:
+    """The boxes of a graph by name, and its lines as curves, as wide as their rates.
+
+    Args:
+        drawing: where everything is.
+        rates: rows per second, by the ends of a line; lines without one are thin.
+    """
+    known = rates or {}
+    most = max(known.values(), default=0.0)
     lines = [
-        {"source": line.source, "target": line.target, "path": _curve(line.points), "is_back": line.is_back}
+        {
+            "source": line.source,
+            "target": line.target,
+            "path": _curve(line.points),
+            "is_back": line.is_back,
+            "rate": known.get((line.source, line.target)),
+            "width": line_width(known.get((line.source, line.target), 0.0), most),
+        }
         for line in drawing.lines
     ]
     boxes = [asdict(box) for box in drawing.boxes]
     return {"width": drawing.width, "height": drawing.height, "boxes": boxes, "lines": lines}
+
+
+def line_width(rate: float, most: float) -> float:
+    """How wide a line is: rates differ by orders of magnitude, so their logarithms are compared."""
+    share = log1p(rate) / log1p(most) if most > 0 and rate > 0 else 0.0
+    return round(_THIN + share * (_WIDE - _THIN), 1)
 
 
 def _curve(points: Sequence[tuple[int, int]]) -> str:

@@ -33,7 +33,7 @@ _MEANINGS = {
     Role.VIEWER: "sees pages and facts, and no rows of tables",
     Role.OPERATOR: "also starts and stops updates, replays, maintains, makes savepoints and plans, answers alerts",
     Role.APPROVER: "also approves and rejects plans",
-    Role.ADMIN: "also pauses and resumes schedules",
+    Role.ADMIN: "also pauses and resumes schedules, restores and removes savepoints, rolls plans back",
 }
 
 

@@ -36,6 +36,10 @@ EXPECTED_WORDS = [
     ["maintain", "--only=vacuum", "--dry-run", "--", "-x", "$(touch no)"],
     ["savepoint", "create", "--", "before; rm -rf"],
     ["savepoint", "restore", "--dry-run", "--dataset=orders", "--", "s1"],
+    ["quarantine", "replay", "--dry-run", "--set=amount=abs(amount)", "--", "orders"],
+    ["savepoint", "restore", "--", "s1"],
+    ["savepoint", "drop", "--", "s1"],
+    ["rollback", "--", "0123"],
     ["validate"],
 ]
 
@@ -92,6 +96,10 @@ def test_each_request_becomes_words_of_the_command_line(busy_shop, served):
         ("/maintenance", {"datasets": ["-x", "$(touch no)"], "only": ["vacuum"], "dry_run": True}),
         ("/savepoints", {"name": "before; rm -rf"}),
         ("/savepoints/s1/restore", {"dry_run": True, "datasets": ["orders"]}),
+        ("/quarantine/orders/replay", {"set": ["amount=abs(amount)"], "dry_run": True}),
+        ("/savepoints/s1/restore", {}),
+        ("/savepoints/s1/drop", {}),
+        ("/plans/0123/rollback", {}),
         ("/validate", {}),
     ]
     with taking(busy_shop, served) as browser:
@@ -169,7 +177,8 @@ def test_a_request_with_a_key_is_done_once_and_answered_in_the_same_way(busy_sho
         ("/alerts/a/silence", b'{"hours": true}', 422, "API.FIELD"),
         ("/alerts/a/silence", b'{"hours": 1e999}', 422, "API.FIELD"),
         ("/quarantine/a\x01b/replay", b"{}", 422, "API.FIELD"),
-        ("/savepoints/s/restore", b"{}", 422, "API.DRY_RUN"),
+        ("/quarantine/orders/replay", b'{"set": ["amount=reflect(1)"]}', 422, "SERVE.EXPRESSION"),
+        ("/quarantine/orders/replay", b'{"set": ["amount"]}', 422, "SERVE.EXPRESSION"),
         ("/schedules/no/fire", b"{}", 404, "SCHEDULE.UNKNOWN"),
         ("/plans/no/approve", b"{}", 404, "SERVE.NO_PLAN"),
     ],

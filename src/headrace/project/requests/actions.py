@@ -67,11 +67,35 @@ def maintain(datasets: Sequence[str], only: Sequence[str], *, is_dry_run: bool) 
     return Action("maintain", (*options, "--", *datasets), Lane.MAINTENANCE, merges=True)
 
 
-def replay(dataset: str, rules: Sequence[str], *, releases: bool, from_source: bool) -> Action:
-    """Check quarantined rows again, and write those that pass."""
-    options = [*_each("--rule", rules), *(["--release"] if releases else [])]
-    options += ["--from-source"] if from_source else []
-    return Action("quarantine replay", (*options, "--", dataset), Lane.UPDATE)
+@dataclass(frozen=True)
+class ReplayChoice:
+    """Which rows are replayed, and how.
+
+    Attributes:
+        rules: that they violated; all if empty.
+        changes: new values of columns, each ``COLUMN=EXPRESSION``, which are checked.
+        releases: rows that still violate an expectation are accepted.
+        from_source: the records of the source are read again.
+    """
+
+    rules: Sequence[str] = ()
+    changes: Sequence[str] = ()
+    releases: bool = False
+    from_source: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options."""
+        flags = (("--release", self.releases), ("--from-source", self.from_source))
+        options = (*_each("--rule", self.rules), *_each("--set", self.changes))
+        return (*options, *(name for name, is_set in flags if is_set))
+
+
+def replay(dataset: str, choice: ReplayChoice, *, is_dry_run: bool = False) -> Action:
+    """Check quarantined rows again, and write those that pass; a dry run counts them."""
+    if is_dry_run:
+        return Action("quarantine replay", ("--dry-run", *choice.words, "--", dataset), Lane.READING)
+    return Action("quarantine replay", (*choice.words, "--", dataset), Lane.UPDATE)
 
 
 def create_savepoint(name: str) -> Action:
@@ -82,6 +106,21 @@ def create_savepoint(name: str) -> Action:
 def plan_restore(savepoint: str, datasets: Sequence[str]) -> Action:
     """Show what a restore would change."""
     return Action("savepoint restore", ("--dry-run", *_each("--dataset", datasets), "--", savepoint), Lane.READING)
+
+
+def restore(savepoint: str, datasets: Sequence[str]) -> Action:
+    """Take tables and checkpoints back to a savepoint."""
+    return Action("savepoint restore", (*_each("--dataset", datasets), "--", savepoint), Lane.UPDATE)
+
+
+def drop_savepoint(savepoint: str) -> Action:
+    """Remove a savepoint."""
+    return Action("savepoint drop", ("--", savepoint), Lane.UPDATE)
+
+
+def roll_back(plan_id: str) -> Action:
+    """Take tables and checkpoints back to before a plan was applied."""
+    return Action("rollback", ("--", plan_id), Lane.UPDATE)
 
 
 def pause(schedule: str, user: str) -> Action:

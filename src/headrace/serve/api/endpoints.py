@@ -104,8 +104,8 @@ class Api:
             key = checked_key(request.headers.getlist(KEY_HEADER))
             path = {name: text for name, text in request.path_params.items() if name != "pipeline"}
             body = parsed_body(route, await request.body(), path)
-            user, address = principal_of(request.scope).name, request.client.host if request.client else ""
-            asked = Asked(pipeline, body, user, key or f"api-{uuid.uuid4().hex}")
+            principal, address = principal_of(request.scope), request.client.host if request.client else ""
+            asked = Asked(pipeline, body, principal, key or f"api-{uuid.uuid4().hex}")
             made = await run_in_threadpool(self._submission.submit, route, asked, address)
             url = f"{PREFIX}/pipelines/{pipeline.slug}/requests/{made.id}"
             answer = self._answer(pipeline, {**made.as_asked(), "url": url}, 202)

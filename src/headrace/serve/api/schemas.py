@@ -112,11 +112,13 @@ _SHAPES: Mapping[str, Shape] = {
                 "healths": {"*": "whole"},
                 "attention": {"*": "whole"},
                 "worst": "text?",
+                "next_run": "#NextRun?",
                 "updates": ["#Update"],
                 "as_of": "time",
             }
         ]
     },
+    "NextRun": {"schedule": "text", "at": "time"},
     "Lease": {
         "is_held": "flag",
         "host": "text?",
@@ -160,7 +162,7 @@ _SHAPES: Mapping[str, Shape] = {
                 "lag_s": "number?",
             }
         ],
-        "edges": [{"source": "text", "target": "text", "flow": "text?", "mark": "text?"}],
+        "edges": [{"source": "text", "target": "text", "flow": "text?", "mark": "text?", "rows_per_second": "number?"}],
     },
     "Dataset": {
         "dataset": "text",

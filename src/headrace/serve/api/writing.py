@@ -12,6 +12,8 @@ from headrace.project.requests.request import Action, file_name_of
 from headrace.schedules.due import refreshed_by
 from headrace.serve.api.bodies import Body
 from headrace.serve.pipelines import ServedPipeline
+from headrace.serve.roles import Principal, Role
+from headrace.sql.plain_expression import check_change
 
 _HOURS = 4
 
@@ -23,14 +25,19 @@ class Asked:
     Attributes:
         pipeline: of the request.
         body: what was sent.
-        user: who asks.
+        principal: who asks.
         request_id: of the request.
     """
 
     pipeline: ServedPipeline
     body: Body
-    user: str
+    principal: Principal
     request_id: str
+
+    @property
+    def user(self) -> str:
+        """The name of who asks."""
+        return self.principal.name
 
 
 def _selection(body: Body) -> actions.UpdateSelection:
@@ -57,10 +64,11 @@ def _apply(asked: Asked) -> Action:
 
 
 def _replay(asked: Asked) -> Action:
-    body = asked.body
-    return actions.replay(
-        body.path["dataset"], body.names("rules"), releases=body.flag("release"), from_source=body.flag("from_source")
-    )
+    body, changes = asked.body, asked.body.names("set")
+    for change in changes:
+        check_change(change)
+    choice = actions.ReplayChoice(body.names("rules"), changes, body.flag("release"), body.flag("from_source"))
+    return actions.replay(body.path["dataset"], choice, is_dry_run=body.flag("dry_run"))
 
 
 def _maintain(asked: Asked) -> Action:
@@ -69,10 +77,14 @@ def _maintain(asked: Asked) -> Action:
 
 
 def _restore(asked: Asked) -> Action:
-    savepoint = asked.body.path["savepoint"]
-    if not asked.body.flag("dry_run"):
-        raise PipelineError("API.DRY_RUN", savepoint=savepoint)
-    return actions.plan_restore(savepoint, asked.body.names("datasets"))
+    savepoint, datasets = asked.body.path["savepoint"], asked.body.names("datasets")
+    if asked.body.flag("dry_run"):
+        return actions.plan_restore(savepoint, datasets)
+    role = asked.principal.role
+    if not role.includes(Role.ADMIN):
+        what = "Go back to a savepoint"
+        raise PipelineError("API.FORBIDDEN", role=role.value, needed=Role.ADMIN.value, what=what)
+    return actions.restore(savepoint, datasets)
 
 
 def _fire(asked: Asked) -> Action:
@@ -99,6 +111,8 @@ WRITERS: Mapping[str, Callable[[Asked], Action]] = {
     "maintain": _maintain,
     "create_savepoint": lambda asked: actions.create_savepoint(asked.body.text("name")),
     "restore": _restore,
+    "drop_savepoint": lambda asked: actions.drop_savepoint(asked.body.path["savepoint"]),
+    "roll_back": lambda asked: actions.roll_back(asked.body.path["plan"]),
     "fire_schedule": _fire,
     "pause_schedule": lambda asked: actions.pause(asked.body.path["schedule"], asked.user),
     "resume_schedule": lambda asked: actions.resume(asked.body.path["schedule"], asked.user),

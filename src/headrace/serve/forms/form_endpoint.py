@@ -90,7 +90,7 @@ class FormEndpoint:
         check_role(principal, route)
         key = checked_key([form.one(KEY)]) or ""
         body = checked_body(route, form.document(route), form.path(route))
-        asked = Asked(pipeline, body, principal.name, key)
+        asked = Asked(pipeline, body, principal, key)
         address = request.client.host if request.client else ""
 
         def stored() -> StoredRequest:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.serve.api.routes import ROUTES
-from headrace.serve.roles import Principal
+from headrace.serve.roles import Principal, Role
 
 _WRITES = {route.name: route for route in ROUTES if route.writes}
 
@@ -37,3 +37,14 @@ class Offers:
         """Why this role cannot do it; empty if it can."""
         needed, role = _WRITES[operation].role, self.principal.role
         return "" if role.includes(needed) else f"Needs the role {needed.value}; yours is {role.value}."
+
+    @property
+    def admin_refusal(self) -> str:
+        """Why only an admin can do something; empty for an admin."""
+        role = self.principal.role
+        return "" if role.includes(Role.ADMIN) else f"Needs the role {Role.ADMIN.value}; yours is {role.value}."
+
+    @property
+    def user(self) -> str:
+        """The name of who looks."""
+        return self.principal.name

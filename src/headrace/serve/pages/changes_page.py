@@ -19,7 +19,9 @@ from headrace.plan.changes import Change
 from headrace.plan.plan_file import Approval, PlanFile, needs_approval
 from headrace.project.changes.saved_plans import SavedPlan, SavedPlans, code_of_plan, comparison, saved_plans
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading, reading_carefully
+from headrace.project.requests.plan_files import saved_plans as requested_plans
 from headrace.serve.formats import iso
+from headrace.serve.forms.confirmations import is_destructive
 from headrace.serve.pages.careful import unread_facts
 from headrace.serve.pages.facts import mark_of
 from headrace.serve.pages.paging import part_of
@@ -52,12 +54,14 @@ class PlanContext:
         now: the time, with a zone.
         applied: the updates that applied plans, the newest first.
         differences: by the id of a plan, what has changed since it was made.
+        by_request: the ids of the plans that were made by request, which the server can approve and apply.
     """
 
     policy: ApprovalPolicy
     now: datetime
     applied: Sequence[AppliedPlan] = ()
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    by_request: frozenset[str] = frozenset()
 
 
 def changes_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "") -> Page:
@@ -76,13 +80,17 @@ def changes_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "") ->
     with reading_carefully(settings.layout) as reading:
         found = reading.read("the plans of the project", lambda: saved_plans(settings), SavedPlans())
         applied = reading.read("the plans that were applied", lambda: _applied(pipeline), ())
+        kept = reading.read("the plans that were made by request", lambda: requested_plans(settings.layout), [])
+        by_request = frozenset(one.plan.plan_id for one in kept if not one.is_rejected)
         ids = [one.plan.plan_id for one in found.plans]
         if chosen and chosen not in ids:
             raise PipelineError("SERVE.NO_PAGE", what=f'plan "{chosen}"', suggestion=did_you_mean(chosen, ids))
         wanted = [one for one in found.plans if chosen in ("", one.plan.plan_id)]
         part, paging = part_of(wanted, number, _EACH_PART)
         changed_since = pipeline.remembered.of("code of now", partial(comparison, settings, now))
-        shown = _shown(reading, part, PlanContext(settings.approval, now, applied), changed_since)
+        shown = _shown(
+            reading, part, PlanContext(settings.approval, now, applied, by_request=by_request), changed_since
+        )
         details = reading.read("the code that changed", lambda: _details(pipeline, part[0].plan), {}) if chosen else {}
     document = {
         "name": pipeline.name,
@@ -91,6 +99,7 @@ def changes_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "") ->
         "chosen": chosen or None,
         "policy": _policy(settings.approval),
         "in_force": in_force(view.updates, applied),
+        "is_running": view.is_held,
         "problems": [{"code": one.code, "message": one.message, "detail": one.detail} for one in found.problems],
         "paging": paging,
         "plans": shown,
@@ -127,6 +136,8 @@ def plan_facts(saved: SavedPlan, context: PlanContext) -> dict[str, Any]:
     needed = needs_approval(plan.classes, context.policy)
     return {
         "plan_id": plan.plan_id,
+        "by_request": plan.plan_id in context.by_request,
+        "is_destructive": is_destructive(plan.classes),
         "file": saved.file,
         "stage": plan.stage or None,
         "made_by": plan.made_by or None,

@@ -54,7 +54,13 @@ def graph_page(pipeline: ServedPipeline, focus: str = "", hops: int = 1) -> Page
         "nodes": ordered,
         "edges": edges,
     }
-    picture = graph_picture(drawing)
+    rates: dict[tuple[str, str], float] = {}
+    for edge in edges:
+        ends = (edge["source"], edge["target"])
+        # Several flows may read the same for the same table.
+        if edge["rows_per_second"] is not None:
+            rates[ends] = rates.get(ends, 0.0) + edge["rows_per_second"]
+    picture = graph_picture(drawing, rates)
     places = {box["name"]: box for box in picture["boxes"]}
     picture["nodes"] = [{"node": node, "box": places[node["name"]]} for node in ordered]
     return Page("graph.html", f"Graph: {pipeline.name}", document, {"graph": picture})
@@ -78,7 +84,9 @@ def _graph(view: PipelineView) -> tuple[dict[str, dict[str, Any]], list[dict[str
         for read in dict.fromkeys(inputs):
             if read not in flows_of and read not in sources:
                 sources[read] = _source(read, "table")
-            edges.append({"source": read, "target": flow.dataset, "flow": name, "mark": facts["mark"]})
+            rate = facts["rows_per_second"]
+            edge = {"source": read, "target": flow.dataset, "flow": name, "mark": facts["mark"]}
+            edges.append({**edge, "rows_per_second": rate})
     reads: dict[str, list[str]] = {name: [] for name in datasets}
     for edge in edges:
         if edge["source"] not in reads[edge["target"]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from headrace.errors import PipelineError, Problems
 from headrace.metrics.dataset_health import Health
 from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.serve.charts import update_bars
@@ -53,9 +54,21 @@ def _row(pipeline: ServedPipeline) -> dict[str, Any]:
         "open": open_counts(view),
         "attention": Counter(item["severity"] for item in items),
         "worst": items[0]["sentence"] if items and items[0]["severity"] != "info" else None,
+        "next_run": pipeline.remembered.of("next run", lambda: next_run(pipeline)),
         "updates": [update_facts(update) for update in view.updates[:_BARS]],
         "as_of": iso(view.as_of),
     }
+
+
+def next_run(pipeline: ServedPipeline) -> dict[str, str] | None:
+    """The schedule that is due next, and when; None without one, or if the schedules cannot be read."""
+    try:
+        schedules = pipeline.schedules().to_json()["schedules"]
+    except (PipelineError, Problems, OSError):
+        return None
+    due = [one for one in schedules if one["next_at"] is not None]
+    found = min(due, key=lambda one: str(one["next_at"]), default=None)
+    return None if found is None else {"schedule": found["name"], "at": found["next_at"]}
 
 
 def overview_page(pipeline: ServedPipeline) -> Page:

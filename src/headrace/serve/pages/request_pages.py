@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.errors import PipelineError
@@ -38,7 +38,13 @@ _NAMES: Mapping[str, str] = {
     "stop": "Stop an update",
     "cancel": "Stop a request",
 }
-_DRY_RUN = "--dry-run"
+_DRY_RUN, _END = "--dry-run", "--"
+# The fields of forms by options; those without an option have what follows the options.
+_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "quarantine replay": {"--rule": "rules", "--set": "set", _END: "dataset"},
+    "savepoint restore": {"--dataset": "datasets", _END: "savepoint"},
+    "maintain": {"--only": "only", _END: "datasets"},
+}
 _STATES: Mapping[RequestState, tuple[str, str]] = {
     RequestState.WAITING: (_INFO, "It waits for its turn."),
     RequestState.RUNNING: (_INFO, "It runs."),
@@ -67,7 +73,8 @@ def request_page(pipeline: ServedPipeline, request_id: str) -> Page:
     Raises:
         PipelineError: SERVE.NO_REQUEST, SERVE.REQUESTS_UNREADABLE, SERVE.STORAGE.
     """
-    document = {"name": pipeline.name, **_report(pipeline, request_id)}
+    report = _report(pipeline, request_id)
+    document = {"name": pipeline.name, **report, **result_facts(report)}
     return Page("request.html", document["what"], document)
 
 
@@ -93,6 +100,46 @@ def request_facts(request: Request) -> dict[str, Any]:
     }
 
 
+def result_facts(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a dry run found: its kind, the actions of a maintenance, and the fields of the form that does it.
+
+    A result of another shape, which another version may have printed, has no kind, and is shown as it is.
+    """
+    result, arguments, verb = report["result"], report["arguments"], report["verb"]
+    is_dry_run = _DRY_RUN in arguments and report["error"] is None
+    again = _form_values(verb, arguments)
+    nothing: dict[str, Any] = {"kind": None, "actions": [], "again": again}
+    if not is_dry_run:
+        return nothing
+    if verb == "maintain":
+        is_known = isinstance(result, list) and all(_has(one, "table", "task", "state", "reason") for one in result)
+        return {**nothing, "kind": "maintenance preview", "actions": result} if is_known else nothing
+    kind, names = {
+        "quarantine replay": ("replay preview", ("rows", "passing", "failing", "dataset", "expectations")),
+        "savepoint restore": ("restore preview", ("savepoint", "tables", "flows", "losses")),
+    }.get(verb, (None, ()))
+    return {**nothing, "kind": kind} if kind and _has(result, *names) else nothing
+
+
+def _has(value: Any, *names: str) -> bool:
+    return isinstance(value, Mapping) and all(name in value for name in names)
+
+
+def _form_values(verb: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """The fields of the form that asks for the same without a dry run, by the words of the command line."""
+    words = arguments.index(_END) if _END in arguments else len(arguments)
+    names = _FIELDS.get(verb, {})
+    found: dict[str, Any] = {}
+    for word in arguments[:words]:
+        option, equals, value = word.partition("=")
+        if option in names:
+            found.setdefault(names[option], []).append(value if equals else "true")
+    rest = list(arguments[words + 1 :])
+    if _END in names and rest:
+        found[names[_END]] = rest if verb == "maintain" else rest[0]
+    return found
+
+
 def _report(pipeline: ServedPipeline, request_id: str) -> dict[str, Any]:
     known = _stored(pipeline)
     found = known.get(request_id)
@@ -101,6 +148,8 @@ def _report(pipeline: ServedPipeline, request_id: str) -> dict[str, Any]:
     result = result_of(pipeline.settings, found, known)
     printed = result.get("error") if isinstance(result, Mapping) else None
     error = error_facts(printed) if isinstance(printed, Mapping) else None
+    if error is None and isinstance(result, Mapping) and result.get("problems"):
+        error = error_facts(result["problems"][0])
     if error is None and (found.code or (found.message and found.state is RequestState.FAILED)):
         error = {"code": found.code, "message": found.message, "detail": None, "hint": None, "location": None}
     return {**request_facts(found), "error": error, "result": result}

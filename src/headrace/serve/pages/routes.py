@@ -11,6 +11,7 @@ from headrace.serve.pages.alerts_page import alerts_page
 from headrace.serve.pages.changes_page import changes_page
 from headrace.serve.pages.dataset_page import Asked, dataset_page
 from headrace.serve.pages.flow_page import flow_page
+from headrace.serve.pages.form_pages import form_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
 from headrace.serve.pages.maintenance_page import maintenance_page
 from headrace.serve.pages.paging import page_number
@@ -19,6 +20,7 @@ from headrace.serve.pages.quarantine_page import quarantine_page
 from headrace.serve.pages.request_pages import request_page, requests_page
 from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
+from headrace.serve.pages.settings_page import settings_page
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
@@ -67,6 +69,7 @@ _SECTIONS: dict[str, PageOf] = {
     "schedules": lambda pipeline, request, _name: schedules_page(pipeline, _part(request)),
     "savepoints": _savepoints,
     "maintenance": lambda pipeline, request, _name: maintenance_page(pipeline, _part(request)),
+    "settings": lambda pipeline, _request, _name: settings_page(pipeline),
     "requests": lambda pipeline, request, _name: requests_page(pipeline, _part(request)),
     "doctor": lambda pipeline, _request, _name: doctor_page(pipeline),
 }
@@ -76,6 +79,7 @@ PAGES: tuple[tuple[str, PageOf, str], ...] = (
     ("/p/{slug}/d/{name:path}", _dataset, "graph"),
     ("/p/{slug}/f/{name:path}", lambda pipeline, _request, name: flow_page(pipeline, name), "graph"),
     ("/p/{slug}/u/{name:path}", lambda pipeline, _request, name: update_page(pipeline, name), "updates"),
+    ("/p/{slug}/forms/{name}", form_page, "forms"),
     ("/p/{slug}/requests/{name:path}", lambda pipeline, _request, name: request_page(pipeline, name), "requests"),
     ("/p/{slug}", overview, "overview"),
 )

@@ -56,6 +56,9 @@ def update_page(pipeline: ServedPipeline, update_id: str) -> Page:
         "error": None if outcome is None else error_facts(outcome.error),
         "flows": [{**flow.to_json(), "mark": mark_of(flow.state.value)} for flow in flows],
         "attempts": [_attempt(span) for span in root.children],
+        "again": sorted({flow.dataset for flow in flows})
+        if outcome is not None and len(outcome.flows) > len(flows)
+        else [],
         "not_selected": 0 if outcome is None else len(outcome.flows) - len(flows),
         "warnings": [
             {"code": one.code, "message": one.message, "flow": one.flow, "dataset": one.dataset}

@@ -1,4 +1,5 @@
-// Keys: g and a letter opens a page, / goes to the search field, ? shows the keys. Every page can be used without them.
+// Keys: g and a letter opens a page, / goes to the search field, l shows the graph as a list, ? shows the keys. Every page
+// can be used without them.
 
 const WAIT_MS = 1500;
 const OTHERS = { p: "/", h: "/help" };
@@ -27,6 +28,9 @@ addEventListener("keydown", (event) => {
     event.preventDefault();
     const keys = document.getElementById("keys-dialog");
     if (keys && !keys.open) keys.showModal();
+  } else if (event.key === "l") {
+    const list = document.querySelector("#graph ~ #list .scroll");
+    if (list && document.body.classList.toggle("list-only")) list.focus();
   } else if (event.key === "/") {
     const field = document.querySelector("input[type=search]");
     if (field) {

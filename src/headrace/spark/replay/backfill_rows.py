@@ -9,16 +9,15 @@ from pyspark.sql import functions as F
 
 from headrace.delta_log.tables import table_state
 from headrace.graph.resolved_flows import ChangeFlow, ResolvedFlow
-from headrace.model.names import quoted
 from headrace.model.schema import Schema
 from headrace.plan.backfills import Backfill, Replay
 from headrace.runtime.failpoints import Failpoint
-from headrace.spark.delta.conform import conform
 from headrace.spark.delta.tables import delta_table
 from headrace.spark.expectations.quarantine_table import RELEASED, REPLAYED, matches_replay
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.queries.batch_mode import as_batch
 from headrace.spark.replay.backfill_ranges import open_part
+from headrace.spark.replay.quarantined_rows import quarantined_rows
 from headrace.spark.replay.replay_query import finish_dead_letter_replay, frame_of_dead_letters
 from headrace.spark.replay.replay_source import frame_from_source
 from headrace.spark.session.clone import on_clone
@@ -40,27 +39,15 @@ def frame_of(
         return frame_from_source(context, preparation, flow, record, backfill.replay, written=written)
     if backfill.replay is not None:
         with preparation.session_lock, with_confs(context.session, flow.flow.spark_conf):
-            return on_clone(quarantined_rows(context, flow, record, backfill.replay), group)
+            schema = context.graph.by_name[flow.target].schema
+            if isinstance(flow, ChangeFlow):
+                schema = Schema.from_json(flow.feed.source_json)
+            path = context.layout.quarantine(context.naming, flow.target)
+            return on_clone(quarantined_rows(context.session, path, schema, record, backfill.replay), group)
     with preparation.session_lock, open_part(context, flow, backfill) as part, as_batch(part):
         preparation.register_inputs(flow)
         with with_confs(context.session, flow.flow.spark_conf):
             return on_clone(preparation.frame(flow), group)
-
-
-def quarantined_rows(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, replay: Replay) -> DataFrame:
-    """The open rows of a flow in quarantine, as its function returned them, with new values."""
-    path = context.layout.quarantine(context.naming, flow.target)
-    stored = context.session.read.format("delta").option("versionAsOf", replay.version).load(path)
-    rows = stored.where(matches_replay(record, replay)).select("row.*")
-    for column, text in replay.changes:
-        # The column keeps its type, so a number becomes a text in a text column.
-        rows = rows.withColumn(column, F.expr(text).cast(rows.schema[column].dataType))
-    schema = context.graph.by_name[flow.target].schema
-    if isinstance(flow, ChangeFlow):
-        schema = Schema.from_json(flow.feed.source_json)
-    # The flows of a table share its quarantine, whose rows have the columns of all of them.
-    known = [name for name in rows.columns if schema.find(name) is not None]
-    return conform(rows.select(*map(quoted, known)), schema)
 
 
 def remove_quarantined(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, backfill: Backfill) -> None:
