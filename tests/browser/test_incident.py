@@ -151,3 +151,18 @@ def test_a_change_is_planned_approved_and_applied_on_the_pages(visitor, service)
 
     visitor.visit("/p/shop/changes")
     assert "applied" in page.locator("main").inner_text().lower()
+
+
+def test_a_restore_is_shown_before_anything_is_changed(visitor):
+    page = visitor.page
+    visitor.visit("/p/shop/savepoints")
+    page.get_by_label(re.compile("Name")).fill("before-lunch")
+    page.get_by_role("button", name="Create a savepoint").click()
+    done(visitor)
+
+    page.get_by_role("link", name="before-lunch").first.click()
+    page.get_by_role("button", name="See what a restore would change").click()
+    page.get_by_role("heading", name="What a restore would change").wait_for()
+
+    assert "nothing was written" in page.locator("main").inner_text()
+    assert "The storage is as it was then." in page.locator("main").inner_text()
