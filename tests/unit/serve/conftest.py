@@ -42,8 +42,10 @@ from headrace.model.outcome import FlowCounts, FlowState, TableLag, UpdateState
 from headrace.model.stream_progress import BatchTiming, StreamBatches
 from headrace.serve.addresses import addresses
 from headrace.serve.app import Server, create_app
+from headrace.serve.forms.offers import Offers
 from headrace.serve.pipelines import served_pipelines
 from headrace.serve.render import Frame, Page, Renderer
+from headrace.serve.roles import Principal, Role
 from headrace.serve.tokens import TokenFile
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -324,9 +326,12 @@ def browser(seen_shop, tmp_path_factory):
     return browser_of(tmp_path_factory.mktemp("serve"), seen_shop).sign_in()
 
 
-def rendered(template: str, document: dict[str, Any], pictures: Any = None) -> str:
-    """The HTML of a page of the shop at noon, from its document alone."""
-    frame = Frame("shop", "shop", template.partition(".")[0])
+def rendered(template: str, document: dict[str, Any], pictures: Any = None, role: Role | None = None) -> str:
+    """The HTML of a page of the shop at noon, from its document alone; with the forms that a role sees."""
+    keys = map("form-{}".format, itertools.count(1))
+    principal = Principal("ann", role or Role.VIEWER, is_browser=True)
+    offers = Offers("shop", principal, "t0ken", lambda: next(keys), "/p/shop/here") if role else None
+    frame = Frame("shop", "shop", template.partition(".")[0], offers=offers)
     page = Page(template, "title", document, pictures or {})
     return Renderer(NOON.timestamp).html(page, frame).body.decode()
 

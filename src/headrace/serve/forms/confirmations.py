@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from headrace.errors import PipelineError
 from headrace.model.change_classes import ChangeClass
+from headrace.plan.plan_file import PlanFile
 from headrace.project.requests.plan_files import find_plan
 from headrace.serve.api.bodies import Body
 from headrace.serve.api.routes import ApiRoute
@@ -24,9 +23,14 @@ def check_confirmation(pipeline: ServedPipeline, route: ApiRoute, body: Body, ty
         raise PipelineError("SERVE.NOT_CONFIRMED", pipeline=pipeline.name)
 
 
-def is_destructive(classes: Iterable[ChangeClass]) -> bool:
-    """Whether changes of these classes clear or replace rows."""
-    return not _DESTRUCTIVE.isdisjoint(classes)
+def is_destructive(plan: PlanFile) -> bool:
+    """Whether a plan clears or replaces rows.
+
+    Raises:
+        LookupError, TypeError, ValueError: a change of the plan is not one of this version.
+    """
+    cleared = sum(int(change.get("rows_cleared") or 0) for change in plan.document["changes"])
+    return cleared > 0 or not _DESTRUCTIVE.isdisjoint(plan.classes)
 
 
 def _must_be_typed(pipeline: ServedPipeline, route: ApiRoute, body: Body) -> bool:
@@ -34,7 +38,7 @@ def _must_be_typed(pipeline: ServedPipeline, route: ApiRoute, body: Body) -> boo
         case "start_update":
             return bool(body.names("full_refresh") or body.names("reset_checkpoint"))
         case "apply_plan":
-            return is_destructive(find_plan(pipeline.settings.layout, body.path["plan"]).plan.classes)
+            return is_destructive(find_plan(pipeline.settings.layout, body.path["plan"]).plan)
         case "restore":
             return not body.flag("dry_run")
         case "roll_back" | "drop_savepoint":

@@ -137,7 +137,7 @@ def plan_facts(saved: SavedPlan, context: PlanContext) -> dict[str, Any]:
     return {
         "plan_id": plan.plan_id,
         "by_request": plan.plan_id in context.by_request,
-        "is_destructive": is_destructive(plan.classes),
+        "is_destructive": is_destructive(plan),
         "file": saved.file,
         "stage": plan.stage or None,
         "made_by": plan.made_by or None,

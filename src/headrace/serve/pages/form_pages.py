@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from headrace.errors import PipelineError
 from headrace.metrics import catalogue
+from headrace.model.outcome import UpdateState
 from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.serve.pages.facts import datasets_of, healths, kind_of, value_of
 from headrace.serve.pages.quarantine_page import quarantine_page
@@ -46,7 +47,8 @@ def _plan(pipeline: ServedPipeline, _values: Mapping[str, str]) -> Page:
 def _choices(pipeline: ServedPipeline) -> dict[str, Any]:
     """The datasets that an update can refresh or clear, with their rows."""
     view = pipeline.view()
-    whole = next((one for one in view.updates if one.created.is_whole and one.duration_s is not None), None)
+    done = (one for one in view.updates if one.state is UpdateState.COMPLETED and one.created.is_whole)
+    whole = next(done, None)
     known = healths(view.samples)
     datasets = [
         {
