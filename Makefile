@@ -49,7 +49,9 @@ test: $(READY) ## run the tests that a change needs; ARGS="path -k name" go to p
 test-all: $(READY) ## the same, the long tests and more examples of each law
 	@HEADRACE_TESTS=all $(PYTEST) $(ARGS)
 
-test-servers: $(READY) ## install the servers that come through Go, for `make test-all`; needs Go
+test-servers: $(READY) ## install the S3 gateway and the browser of `make test-all`; needs Go, npm and, once, apt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/browser/requirements.lock
+	@$(BIN)/python tests/browser/parts.py
 	@GOBIN=$(abspath $(BIN)) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 unit: $(READY) ## run the tests that need no JVM, in seconds
@@ -74,9 +76,10 @@ conformance: $(READY) ## run the code examples of documents; DOCS=folder, ARGS="
 golden: $(READY) ## rewrite the expected texts of the tests; read the diff before you commit
 	@HEADRACE_GOLDEN=rewrite $(BIN)/pytest $(ARGS)
 
-pictures: $(READY) ## draw the pictures of the README and the docs again, from runs of the example and the tutorial
+pictures: $(READY) ## draw the pictures of the README and the docs again, from runs of the example and the tutorial; needs `make test-servers`
 	@$(BIN)/python tools/pictures.py
 	@$(BIN)/python tools/site/tutorial_pictures.py
+	@$(BIN)/python tools/site/page_pictures.py
 
 docs: $(READY) ## rewrite the reference pages that are made from the program
 	@$(BIN)/python tools/docs.py
@@ -93,10 +96,11 @@ $(SITE_READY): tools/site/requirements.lock
 jar: $(READY) ## build the package's own jar from src/java and lock its digest; needs a JDK 17
 	@$(BIN)/python tools/storage_jar.py
 
-lock: $(READY) ## resolve pyproject.toml, and what the website needs, into their requirements.lock
+lock: $(READY) ## resolve pyproject.toml, and what the website and the browser's tests need, into their requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(RESOLVE) --extra dev pyproject.toml -o requirements.lock
 	@$(RESOLVE) tools/site/requirements.in -o tools/site/requirements.lock
+	@$(RESOLVE) -c requirements.lock tests/browser/requirements.in -o tests/browser/requirements.lock
 
 clean: ## remove the environment and everything else that was made here
 	@rm -rf .venv .venv-site site .demo .bench .campaign .conformance dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> int:
     known = sorted(file.stem for file in (BENCH / "scenarios").glob("[a-z]*.py"))
     parser = argparse.ArgumentParser(description="Compare Headrace with other implementations.")
     parser.add_argument("--only", metavar="A,B", help=f"only these scenarios, of {', '.join(known)}")
-    parser.add_argument("--repeats", type=int, default=5, help="rounds for each scenario (default: 5)")
+    parser.add_argument("--repeats", type=int, help="rounds for each scenario (default: the scenario's own, mostly 5)")
     parser.add_argument("--rows", type=int, help="rows of input instead of the scenario's own number")
     parser.add_argument("--contestants", metavar="A;B", help="only these contestants, such as '10 flows;100 flows'")
     parser.add_argument(
@@ -52,14 +52,14 @@ def main(words: Sequence[str]) -> int:
     chosen = parser.parse_args(words)
     wanted = chosen.only.split(",") if chosen.only else known
     unknown = sorted(set(wanted) - set(known))
-    if unknown or chosen.repeats < 1:
+    if unknown or (chosen.repeats is not None and chosen.repeats < 1):
         parser.error(f"unknown scenario {', '.join(unknown)}" if unknown else "--repeats must be at least 1")
     for name in wanted:
         machine = _machine()
         scenario: Scenario = import_module(f"scenarios.{name}").SCENARIO
         if chosen.contestants:
             scenario = only(scenario, chosen.contestants.split(";"))
-        found = run_scenario(name, scenario, chosen.rows or scenario.rows, chosen.repeats)
+        found = run_scenario(name, scenario, chosen.rows or scenario.rows, chosen.repeats or scenario.repeats)
         at = datetime.now(UTC).isoformat()
         measured = {name: {"at": at, "machine": machine, **found}}
         _store(measured)

@@ -45,7 +45,10 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Work that several contestants do; ``base`` is the contestant the others are compared with."""
+    """Work that several contestants do.
+
+    ``base`` is the contestant the others are compared with, ``repeats`` the number of rounds if no other is asked for.
+    """
 
     about: str
     rows: int
@@ -53,6 +56,7 @@ class Scenario:
     expected_rows: Callable[[int], int]
     contestants: tuple[Contestant, ...]
     base: str = "headrace"
+    repeats: int = 5
 
 
 def rows_of_each(tables: Iterable[Path]) -> int:
