@@ -209,7 +209,9 @@ SHAPES: Mapping[str, Shape] = {
         "\n</rows>\n",
     ),
     "xml nested": Shape("xml", _NESTED, _xml_nested, _XML, "<rows>\n", "\n</rows>\n"),
-    "xml arrays": Shape("xml", "id BIGINT, tag ARRAY<STRING>, note STRING", _xml_arrays, _XML, "<rows>\n", "\n</rows>\n"),
+    "xml arrays": Shape(
+        "xml", "id BIGINT, tag ARRAY<STRING>, note STRING", _xml_arrays, _XML, "<rows>\n", "\n</rows>\n"
+    ),
     "xml misfits 1 in 20": Shape(
         "xml",
         _EVENT,

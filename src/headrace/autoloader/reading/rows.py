@@ -53,6 +53,12 @@ def _joined(rescued: Members) -> Iterable[tuple[str, Any]]:
     return ((name, values[0] if len(values) == 1 else values) for name, values in by_name.items())
 
 
+def concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch with the rows of several ones."""
+    columns = [pa.concat_arrays(arrays) for arrays in zip(*(batch.columns for batch in batches), strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
 class Rows:
     """Collects rows of one file until they are taken as a batch.
 

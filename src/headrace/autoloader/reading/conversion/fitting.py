@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from headrace.autoloader.reading.conversion.arrow_types import arrow_type, decimal_of
 from headrace.autoloader.reading.conversion.datetime_columns import CLOCK_FACE, DAY, ZONED, NotVectorised, assume_zone
 from headrace.autoloader.reading.conversion.datetime_patterns import DatePattern
-from headrace.autoloader.reading.conversion.pattern_columns import PatternColumn, can_vectorise
+from headrace.autoloader.reading.conversion.pattern_columns import PatternColumn
 from headrace.autoloader.reading.conversion.text_columns import BOOLEAN, FLOATING, WHOLE, convert_texts
 
 Positions = npt.NDArray[np.int64]
@@ -70,7 +70,9 @@ class TextConverter:
         digits = decimal_of(self._kind)
         if digits:
             whole, scale = digits[0] - digits[1], digits[1]
-            return (rf"^-?0*[0-9]{{1,{whole}}}(\.[0-9]{{1,{scale}}})?$" if whole and scale else r"^-?[0-9]+(\.[0-9]+)?$",)
+            return (
+                rf"^-?0*[0-9]{{1,{whole}}}(\.[0-9]{{1,{scale}}})?$" if whole and scale else r"^-?[0-9]+(\.[0-9]+)?$",
+            )
         return _FORMS.get(self._kind, (WHOLE,))
 
     def _by_pattern(self, texts: pa.Array, pattern: DatePattern) -> tuple[pa.Array, Positions]:

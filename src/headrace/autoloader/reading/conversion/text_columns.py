@@ -39,9 +39,7 @@ def convert_texts(texts: pa.Array, kind: str, zone: str) -> pa.Array:
         return parse_dates(texts)
     if kind in ("timestamp", "timestamp_ntz"):
         return parse_timestamps(texts, zone if kind == "timestamp" else None)
-    form = {"boolean": BOOLEAN, "float": FLOATING, "double": FLOATING}.get(
-        kind, _FIXED if decimal_of(kind) else WHOLE
-    )
+    form = {"boolean": BOOLEAN, "float": FLOATING, "double": FLOATING}.get(kind, _FIXED if decimal_of(kind) else WHOLE)
     if not all_match(texts, form):
         raise NotVectorised
     try:

@@ -35,7 +35,8 @@ from headrace.autoloader.reading.json.structure import (
 )
 from headrace.model.ddl import JsonType
 
-KEY, VALUE = "key", "value"
+# Short, because they are written for each entry of a map.
+KEY, VALUE = "k", "v"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 # Digits of an integer that surely fits its type.
 _SURE_DIGITS = {"byte": 2, "short": 4, "integer": 9, "long": 18}
@@ -101,7 +102,7 @@ class AdaptedLines:
         letters: the text of all lines.
         begins: where each line begins, and the end of the text.
         fits: whether a line fits the schema, so that Arrow can read it.
-        is_unchecked: whether invalid JSON may have become valid, so that the original must be validated.
+        is_unchecked: whether invalid JSON is in strings now, so that the original must be validated.
         unknown: the members of records that are not in the schema.
     """
 
@@ -189,9 +190,7 @@ class _Adaptation:
     def _refuse(self, tokens: Positions) -> None:
         self._fits[self._lines.rows[tokens]] = False
 
-    def _fields(
-        self, node: _Node, colons: Positions, begins: Positions, ends: Positions, *, skips: bool
-    ) -> Positions:
+    def _fields(self, node: _Node, colons: Positions, begins: Positions, ends: Positions, *, skips: bool) -> Positions:
         """The numbers of the nodes of an object's members; -1 for one that is not in the schema."""
         opens, closes, plain = self._lines.names(colons)
         self._refuse(colons[~plain])
@@ -258,6 +257,7 @@ class _Adaptation:
         lines = self._lines
         opens, _, plain = lines.names(level.tokens[places])
         self._refuse(level.tokens[places[~plain]])
+        self._check_entries(level, np.flatnonzero(in_map))
         tokens = level.tokens[in_map]
         for old, new in ((OPENS_OBJECT, OPENS_ARRAY), (CLOSES_OBJECT, CLOSES_ARRAY)):
             self._replaced.append((lines.positions[tokens[lines.kinds[tokens] == old]], new))
@@ -265,8 +265,20 @@ class _Adaptation:
         self._insertions.append((lines.positions[level.tokens[places]], f',"{VALUE}"'.encode()))
         self._insertions.append((lines.positions[level.tokens[places + 1]], b"}"))
 
+    def _check_entries(self, level: Level, places: Positions) -> None:
+        """Refuse objects that are not entries with commas between them: as arrays, they might be valid."""
+        places = places[~np.isin(level.kinds[places], (CLOSES_OBJECT, CLOSES_ARRAY))]
+        kinds, following = level.kinds[places], level.kinds[places + 1]
+        begins, _ = self._lines.values(level.tokens[places], level.tokens[places + 1])
+        is_empty = (kinds == OPENS_OBJECT) & (self._lines.letters[begins] == CLOSES_OBJECT)
+        is_end = (following == CLOSES_OBJECT) | (following == COMMA)
+        fits = is_empty | np.where(kinds == COLON, is_end, following == COLON)
+        self._refuse(level.tokens[places[~fits]])
+
     def _refuse_non_numeric(self) -> None:
         """Refuse lines with names of numbers that Arrow may accept, wherever they are outside of strings."""
+        if not any(name in self._lines.text for name in (b"NaN", b"Inf")):
+            return
         found = np.array([match.start() for match in _NON_NUMERIC.finditer(self._lines.text)], dtype=np.int64)
         if len(found):
             found = found[~self._lines.in_strings(found)]
@@ -276,7 +288,7 @@ class _Adaptation:
         """The adapted lines."""
         self._refuse_non_numeric()
         lines = self._lines
-        is_unchecked = bool(self._nested_texts or self._replaced)
+        is_unchecked = bool(self._nested_texts)
         if not self._insertions:
             return AdaptedLines(lines.letters, lines.begins, self._fits, is_unchecked, self._unknown)
         letters = lines.letters.copy()

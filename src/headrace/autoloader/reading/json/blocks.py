@@ -26,18 +26,19 @@ from headrace.autoloader.reading.conversion.datetime_columns import NotVectorise
 from headrace.autoloader.reading.conversion.utf8 import is_utf8
 from headrace.autoloader.reading.json.arrow_lines import parse_json
 from headrace.autoloader.reading.json.columns import ColumnConverter, Path, holds_floating, is_convertible
-from headrace.autoloader.reading.json.fitting_lines import FittingLines, parts
+from headrace.autoloader.reading.json.fitting_lines import FittingLines
 from headrace.autoloader.reading.json.nesting_depth import line_ends, nests_deep
 from headrace.autoloader.reading.json.number_texts import original_texts
 from headrace.autoloader.reading.json.records import read_records
+from headrace.autoloader.reading.lines import parts
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.model.ddl import JsonType
 
 # Rows per batch when reading record by record.
 _ROWS = 10_000
 # The lines that fit are searched in parts of this size; not in a longer line, because of the memory.
-_PART_BYTES = 1024 * 1024
-_MOST_BYTES = 4 * _PART_BYTES
+_PART_BYTES = 512 * 1024
+_MOST_BYTES = 8 * _PART_BYTES
 _SAMPLE_BYTES = 256 * 1024
 _TWO_RECORDS = re.compile(rb"\}[ \t]*\{")
 _OPENS, _CLOSES = 0x7B, 0x7D
@@ -95,13 +96,14 @@ class JsonBlocks:
         ends = line_ends(block)
         if not is_utf8(block) or nests_deep(block, ends):
             return None
+        sample = block[: block.rfind(b"\n", 0, _SAMPLE_BYTES) + 1] or block
         if not self._learned:
             self._learned = True
-            self._learn(block[: block.rfind(b"\n", 0, _SAMPLE_BYTES) + 1] or block)
+            self._learn(sample)
         table = self._read_by_arrow(block)
         if table is None:
             before = dict(self._non_text_types)
-            self._learn(block)
+            self._learn(sample)
             table = self._read_by_arrow(block) if self._non_text_types != before else None
         if table is None or self._has_minus_zero(block):
             return None

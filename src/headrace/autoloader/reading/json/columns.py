@@ -114,9 +114,11 @@ class ColumnConverter:
         if kind["type"] == "array":
             values = self._convert(array.values, kind["elementType"], (*path, ""), inner_rows)
             return pa.ListArray.from_arrays(array.offsets, values, type=expected, mask=mask)
-        keys = array.values.field(0)
+        entries = array.values
+        self._note(inner_rows[pc.is_null(entries).to_numpy(zero_copy_only=False)])
+        keys = entries.field(0)
         self._note(inner_rows[_repeated(keys, np.repeat(np.arange(len(array)), lengths))])
-        values = self._convert(array.values.field(1), kind["valueType"], (*path, ""), inner_rows)
+        values = self._convert(entries.field(1), kind["valueType"], (*path, ""), inner_rows)
         return pa.MapArray.from_arrays(array.offsets, keys, values, type=expected, mask=mask)
 
 
@@ -135,5 +137,3 @@ def holds_floating(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(holds_floating(kind.field(index).type) for index in range(kind.num_fields))
     return bool(pa.types.is_floating(kind))
-
-

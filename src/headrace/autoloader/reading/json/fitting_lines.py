@@ -6,7 +6,6 @@ The rows are in the order of the lines.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from headrace.autoloader.reading.json.columns import ColumnConverter, read_type
 from headrace.autoloader.reading.json.records import read_lines_singly
 from headrace.autoloader.reading.json.structure import BACKSLASH, Flags, JsonLines, Positions
 from headrace.autoloader.reading.plan import ReadPlan
-from headrace.autoloader.reading.rows import RESCUED_PATH
+from headrace.autoloader.reading.rows import RESCUED_PATH, concat_batches
 from headrace.model.ddl import field_of
 
 _SPACE = (b" ", b"\t")
@@ -119,12 +118,6 @@ class FittingLines:
         return pa.array(rescued, pa.string())
 
 
-def concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch with the rows of several ones."""
-    columns = [pa.concat_arrays(arrays) for arrays in zip(*(batch.columns for batch in batches), strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
-
-
 def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
@@ -136,12 +129,3 @@ def _are_utf8(lines: JsonLines) -> Flags:
 def _is_compact(written: bytes) -> bool:
     """Whether a value's text is what it is written as: no escapes, and no spaces in an object or array."""
     return BACKSLASH not in written and not (written[0] in _NESTED and any(space in written for space in _SPACE))
-
-
-def parts(text: bytes, size: int) -> Iterator[bytes]:
-    """Whole lines of a text, in parts of about a size."""
-    begin = 0
-    while begin < len(text):
-        end = text.find(b"\n", begin + size) + 1 or len(text)
-        yield text[begin:end]
-        begin = end
