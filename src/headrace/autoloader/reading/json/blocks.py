@@ -24,10 +24,10 @@ from headrace.autoloader.reading.conversion.arrow_types import arrow_schema, arr
 from headrace.autoloader.reading.conversion.converters import PATTERNS
 from headrace.autoloader.reading.conversion.datetime_columns import NotVectorised
 from headrace.autoloader.reading.conversion.utf8 import is_utf8
+from headrace.autoloader.reading.json.arrow_hazards import is_hazardous, line_ends
 from headrace.autoloader.reading.json.arrow_lines import parse_json
 from headrace.autoloader.reading.json.columns import ColumnConverter, Path, holds_floating, is_convertible
 from headrace.autoloader.reading.json.fitting_lines import FittingLines
-from headrace.autoloader.reading.json.nesting_depth import line_ends, nests_deep
 from headrace.autoloader.reading.json.number_texts import original_texts
 from headrace.autoloader.reading.json.records import read_records
 from headrace.autoloader.reading.lines import parts
@@ -94,7 +94,7 @@ class JsonBlocks:
     def _by_arrow(self, block: bytes) -> pa.RecordBatch | None:
         """Read a block with Arrow; None if Arrow cannot, or must not, read it."""
         ends = line_ends(block)
-        if not is_utf8(block) or nests_deep(block, ends):
+        if not is_utf8(block) or is_hazardous(block, ends):
             return None
         sample = block[: block.rfind(b"\n", 0, _SAMPLE_BYTES) + 1] or block
         if not self._learned:

@@ -125,6 +125,9 @@ class JsonLines:
         wrong = [np.setxor1d(np.flatnonzero(depths <= 0), last, assume_unique=True)]
         first = bounds[:-1][self.has_object]
         wrong += [first[self.kinds[first] != OPENS_OBJECT], np.flatnonzero(depths > _DEEPEST)]
+        # Something before the first bracket: a record null there would crash Arrow.
+        begins = self._after_spaces(self.begins[:-1][self.has_object])
+        wrong += [first[self.positions[first] != begins]]
         self.has_object[self.rows[np.concatenate(wrong)]] = False
         kept = self.has_object[self.rows]
         return depths[kept] if self._drop_others() else depths
