@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.converters import Times
 from headrace.autoloader.reading.conversion.datetime_patterns import date_pattern
 from headrace.autoloader.reading.conversion.fitting import TextConverter
@@ -20,10 +19,13 @@ from headrace.autoloader.reading.csv.blocks import CsvBlocks
 from headrace.autoloader.reading.csv.lines import Dialect
 from headrace.autoloader.reading.json.blocks import JsonBlocks
 from headrace.autoloader.reading.json.records import read_records
+from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
-from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.reading.rows import Rows
+from headrace.autoloader.reading.xml.rows import XmlReader, XmlRows
+from headrace.autoloader.reading.xml.texts import rows_between
 from headrace.model.ddl import parse_struct
-from tests.tiers import LONGEST_S, examples
+from tests.tiers import examples
 
 PATH = "/in/a"
 LAW = settings(max_examples=examples(100, 2000), deadline=None)
@@ -41,34 +43,149 @@ def rows_or_error(batches):
 # Values of JSON as they are written, in all forms that have been read wrongly somewhere.
 WRITTEN = st.sampled_from(
     [
-        *("null", "true", "false", "1", "-1", "0", "-0", "-0.0", "1.5", "1.50", "1E5", "1e400", "3000000000", "127", "128"),
-        *("9223372036854775807", "9223372036854775808", "123.45", "12345678.9", "0.001", "1.2.3", "01", "-", "+1", "1."),
+        *(
+            "null",
+            "true",
+            "false",
+            "1",
+            "-1",
+            "0",
+            "-0",
+            "-0.0",
+            "1.5",
+            "1.50",
+            "1E5",
+            "1e400",
+            "3000000000",
+            "127",
+            "128",
+        ),
+        *(
+            "9223372036854775807",
+            "9223372036854775808",
+            "123.45",
+            "12345678.9",
+            "0.001",
+            "1.2.3",
+            "01",
+            "-",
+            "+1",
+            "1.",
+        ),
         *("NaN", "Infinity", "-Infinity", "Inf", "nul", "tru", "'x'", '"NaN"', '"1"', '""', '"x"', '"é😀"', '"a\\"b"'),
         *('"\\u00e9"', '"\\ud83d\\ude00"', '"\\ud83d"', '"a\\\\"', '"\\\\\\""', '"\\q"', '"a\tb"', '"}{"', '"[,:]"'),
-        *('"x: NaN"', '", Inf"', '"2024-01-02"', '"2024-13-01"', '"02/01/2024"', '"31/02/2024"', '"2024-01-02T03:04:05"'),
+        *(
+            '"x: NaN"',
+            '", Inf"',
+            '"2024-01-02"',
+            '"2024-13-01"',
+            '"02/01/2024"',
+            '"31/02/2024"',
+            '"2024-01-02T03:04:05"',
+        ),
         *('"2024-01-02 03:04:05.123Z"', '"2024-01-02T03:04:05+02:00"', '"soon"', "5 ", "\t7", "1 2", "{}", "[]", "[ ]"),
-        *("{ }", '{"a":1}', '{"a":1,"a":2}', '{"a": {"b": [1, 2.50]}}', '{"k":"v","l":null}', '{"k":1,"k":"x"}', "{null}"),
-        *('{"k"}', '{"k":}', '{"k":1,}', '{,"k":1}', '{"k":1 "l":2}', '{"k"::1}', '{"k":1]', '{{"k":"v"}}', '{"k":"v"},{}'),
+        *(
+            "{ }",
+            '{"a":1}',
+            '{"a":1,"a":2}',
+            '{"a": {"b": [1, 2.50]}}',
+            '{"k":"v","l":null}',
+            '{"k":1,"k":"x"}',
+            "{null}",
+        ),
+        *(
+            '{"k"}',
+            '{"k":}',
+            '{"k":1,}',
+            '{,"k":1}',
+            '{"k":1 "l":2}',
+            '{"k"::1}',
+            '{"k":1]',
+            '{{"k":"v"}}',
+            '{"k":"v"},{}',
+        ),
         *("[1]", "[1,null]", '["x",1.50,true]', "[1,]", "[,1]", "[[1],[2]]", '[{"a":1},{"a":"x"},{}]', "[1}", '["]"]'),
-        *('{"\\u006b":1}', '{"K":1}', '{"a":1,"new":2}', '{"a":"\\ud83d"}', '{"a":NaN}', '{"a":Inf}', '{"a":\t1}', '{"":1}'),
+        *(
+            '{"\\u006b":1}',
+            '{"K":1}',
+            '{"a":1,"new":2}',
+            '{"a":"\\ud83d"}',
+            '{"a":NaN}',
+            '{"a":Inf}',
+            '{"a":\t1}',
+            '{"":1}',
+        ),
     ]
 )
-NAMES = st.sampled_from(['"a"', '"b"', '"c"', '"d"', '"A"', '"new"', '"\\u0061"', '"more"', "a", '""', '"a" ', '"é"', '"x\\"y"'])
+NAMES = st.sampled_from(
+    ['"a"', '"b"', '"c"', '"d"', '"A"', '"new"', '"\\u0061"', '"more"', "a", '""', '"a" ', '"é"', '"x\\"y"']
+)
 MEMBERS = st.lists(st.tuples(NAMES, st.sampled_from([":", ": ", ":  "]), WRITTEN).map("".join), max_size=4)
 RECORDS = MEMBERS.map(lambda members: "{" + ",".join(members) + "}")
 ODD = st.sampled_from(
     [
-        *("", " ", "{", "}", "{}{}", '{"a":1}{"a":2}', '{"a":1} {"b":2}', "[{}]", '[{"a":1},{"a":"x"}]', "5", '"x"', "{]"),
-        *('{"a":1', '{"a":"x', '{"a":"x}', '{"a":1}}', '{"a":1},', '  {"a":1}  ', '\ufeff{"a":1}', "//", '{"a":1}x', "null"),
-        *('{"a":"\\', '{"a":"\\\\"}', '{"a":"\\"}', '{"a":1\\"}', '{"a":1}\x0c', '"', '{"a":{"b":1}', "{'a':1}", '{"a"}'),
+        *(
+            "",
+            " ",
+            "{",
+            "}",
+            "{}{}",
+            '{"a":1}{"a":2}',
+            '{"a":1} {"b":2}',
+            "[{}]",
+            '[{"a":1},{"a":"x"}]',
+            "5",
+            '"x"',
+            "{]",
+        ),
+        *(
+            '{"a":1',
+            '{"a":"x',
+            '{"a":"x}',
+            '{"a":1}}',
+            '{"a":1},',
+            '  {"a":1}  ',
+            '\ufeff{"a":1}',
+            "//",
+            '{"a":1}x',
+            "null",
+        ),
+        *(
+            '{"a":"\\',
+            '{"a":"\\\\"}',
+            '{"a":"\\"}',
+            '{"a":1\\"}',
+            '{"a":1}\x0c',
+            '"',
+            '{"a":{"b":1}',
+            "{'a':1}",
+            '{"a"}',
+        ),
     ]
 )
 LINES = st.lists(st.one_of(RECORDS, RECORDS, RECORDS, ODD), max_size=8)
 KINDS = [
-    *("STRING", "BIGINT", "INT", "TINYINT", "DOUBLE", "FLOAT", "BOOLEAN", "DECIMAL(5,2)", "DECIMAL(3,3)", "DATE", "TIMESTAMP"),
+    *(
+        "STRING",
+        "BIGINT",
+        "INT",
+        "TINYINT",
+        "DOUBLE",
+        "FLOAT",
+        "BOOLEAN",
+        "DECIMAL(5,2)",
+        "DECIMAL(3,3)",
+        "DATE",
+        "TIMESTAMP",
+    ),
     *("TIMESTAMP_NTZ", "MAP<STRING,STRING>", "MAP<STRING,INT>", "MAP<STRING,MAP<STRING,STRING>>", "ARRAY<STRING>"),
     *("ARRAY<INT>", "ARRAY<ARRAY<INT>>", "STRUCT<a: STRING>", "STRUCT<a: INT, k: STRING>", "ARRAY<STRUCT<a: STRING>>"),
-    *("STRUCT<a: STRUCT<b: ARRAY<STRING>>>", "ARRAY<MAP<STRING,STRING>>", "MAP<STRING,STRUCT<a: INT>>", "ARRAY<DOUBLE>"),
+    *(
+        "STRUCT<a: STRUCT<b: ARRAY<STRING>>>",
+        "ARRAY<MAP<STRING,STRING>>",
+        "MAP<STRING,STRUCT<a: INT>>",
+        "ARRAY<DOUBLE>",
+    ),
 ]
 PLANS = st.sampled_from(
     [
@@ -115,7 +232,10 @@ def test_json_is_read_at_once_as_it_is_read_record_by_record(lines, kinds, chang
 
 
 @LAW
-@given(lines=st.lists(st.one_of(RECORDS.map(str.encode), st.binary(max_size=8)), max_size=6), kinds=st.lists(st.sampled_from(KINDS), min_size=4, max_size=4))
+@given(
+    lines=st.lists(st.one_of(RECORDS.map(str.encode), st.binary(max_size=8)), max_size=6),
+    kinds=st.lists(st.sampled_from(KINDS), min_size=4, max_size=4),
+)
 def test_bytes_that_are_no_utf8_concern_only_their_line(lines, kinds):
     columns = ", ".join(f"{name} {kind}" for name, kind in zip("abcd", kinds, strict=True))
     plan = ReadPlan("json", parse_struct(columns), "/in", rescued_column="_rescued_data")
@@ -129,8 +249,12 @@ def test_bytes_that_are_no_utf8_concern_only_their_line(lines, kinds):
 
 VALUES = st.one_of(
     st.text(alphabet='ab ,;"\\é\0#\t', max_size=6),
-    st.sampled_from(["1", "-5", "2.5", "NA", '"NA"', "true", "2024-01-02", "02/01/2024", "31/02/2024", "2024-13-01", '"x"']),
-    st.sampled_from(['"a,b"', '"a;b"', '""', '"a""b"', '""""', '"""a"', '"a"""', '"a\\"b"', '"a\nb"', '"a', "3000000000", " 1 "]),
+    st.sampled_from(
+        ["1", "-5", "2.5", "NA", '"NA"', "true", "2024-01-02", "02/01/2024", "31/02/2024", "2024-13-01", '"x"']
+    ),
+    st.sampled_from(
+        ['"a,b"', '"a;b"', '""', '"a""b"', '""""', '"""a"', '"a"""', '"a\\"b"', '"a\nb"', '"a', "3000000000", " 1 "]
+    ),
 )
 DIALECTS = st.sampled_from(
     [
@@ -178,10 +302,188 @@ def test_csv_is_read_at_once_as_it_is_read_line_by_line(lines, dialect, multi_li
     assert rows_or_error(read(singly=False)) == rows_or_error(read(singly=True))
 
 
+INNER = st.recursive(
+    st.sampled_from(
+        [
+            *(
+                "",
+                "1",
+                "x",
+                " y ",
+                "\n",
+                "&amp;lt;",
+                "&#65;",
+                "&nbsp;",
+                "&",
+                "]]>",
+                "a > b",
+                "a < b",
+                "don't",
+                '"q"',
+                "é",
+                "\xa0z",
+            ),
+            *(
+                "<!-- c -->",
+                "<!-- <r> -->",
+                "<![CDATA[x]]>",
+                "<![CDATA[<r>]]>",
+                "<?pi x?>",
+                "<!DOCTYPE r>",
+                "\r\n",
+                "\x01",
+                "true",
+            ),
+            *(
+                "2024-01-02",
+                "02/01/2024",
+                "NA",
+                "<r/>",
+                "</r>",
+                "<a",
+                "</a>",
+                "<a b='1'/>",
+                '<a b = "1"/>',
+                "<a\nb='1'>",
+            ),
+        ]
+    ),
+    lambda inner: st.builds(
+        lambda name, attributes, inside, end: (
+            f"<{name}{''.join(attributes)}>{''.join(inside)}</{end or name}>"
+            if inside is not None
+            else f"<{name}{''.join(attributes)}/>"
+        ),
+        st.sampled_from(["a", "b", "c", "d", "s", "A", "more", "n:a", "1a", "a ", "é"]),
+        st.lists(
+            st.sampled_from(
+                [
+                    *(
+                        ' k="1"',
+                        ' k="x"',
+                        ' m="&quot;"',
+                        ' k="a>b"',
+                        " k='1'",
+                        ' k=""',
+                        '  k="1"',
+                        ' k ="1"',
+                        ' k="1" ',
+                        ' K="1"',
+                    ),
+                    *(' k="a\nb"', " k", " k=1", ' n:k="1"', ' k="don\'t"', '\tk="1"'),
+                ]
+            ),
+            max_size=2,
+        ),
+        st.none() | st.lists(inner, max_size=3),
+        st.sampled_from(["", "", "", "", "", "", "b", "a "]),
+    ),
+    max_leaves=5,
+)
+ROWS = st.builds(
+    lambda attribute, inside, end: f"<r{attribute}>{''.join(inside)}{end}",
+    st.sampled_from(["", "", ' k="1"', " k='1'", ' k="', ' k="/>"', " ", "/"]),
+    st.lists(INNER, max_size=4),
+    st.sampled_from(["</r>", "</r>", "</r>", "</r >", "", "</r></r>", "</R>"]),
+)
+BETWEEN = st.sampled_from(
+    ["\n", "", "x", "<!-- c -->", "<!-- <r> -->", "</x>", "<x>", "<rs>", "<?xml version='1.0'?>", "<!", ">", "\ufeff"]
+)
+XML_KINDS = [
+    *("STRING", "INT", "DOUBLE", "BOOLEAN", "DATE", "STRUCT<a: STRING, _k: INT>", "STRUCT<_VALUE: STRING, _k: STRING>"),
+    *("ARRAY<STRING>", "ARRAY<STRUCT<a: INT, b: ARRAY<STRING>>>", "MAP<STRING,STRING>", "STRUCT<c: STRUCT<a: DATE>>"),
+]
+XML_OPTIONS = st.sampled_from(
+    [
+        {},
+        {},
+        {"nullValue": "NA"},
+        {"excludeAttribute": "true"},
+        {"ignoreSurroundingSpaces": "false"},
+        {"ignoreNamespace": "true"},
+        {"dateFormat": "dd/MM/yyyy"},
+        {"attributePrefix": ""},
+        {"valueTag": "a"},
+        {"headrace.maxRecordBytes": "40"},
+    ]
+)
+
+
+@LAW
+@given(
+    pieces=st.lists(st.one_of(ROWS, ROWS, BETWEEN), max_size=8),
+    kinds=st.lists(st.sampled_from(XML_KINDS), min_size=4, max_size=4),
+    changes=PLANS,
+    options=XML_OPTIONS,
+    step=st.sampled_from([7, 40, 1000]),
+    piece=st.sampled_from([1, 30, 1000]),
+)
+def test_xml_is_read_by_its_tags_as_it_is_read_row_by_row(pieces, kinds, changes, options, step, piece):
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip("abcd", kinds, strict=True))
+    columns += ", _k INT, s STRUCT<a: STRING>, `n:a` STRING" + (
+        ", _corrupt_record STRING" if "corrupt_column" in changes else ""
+    )
+    plan = ReadPlan("xml", parse_struct(columns), "/in", format_options={"rowTag": "r", **options}, **changes)
+    text = "".join(pieces)
+
+    def by_tags():
+        reader = XmlReader(plan, PATH, piece=piece)
+        for begin in range(0, len(text), step):
+            yield from reader.read(text[begin : begin + step])
+        yield from reader.end()
+
+    def row_by_row():
+        found, rows = XmlRows(plan, PATH), Rows(plan, PATH)
+        for one in rows_between([text], "r", plan.limits.record_bytes):
+            if isinstance(one, str):
+                found.add(one, rows)
+            else:
+                rows.add_too_long(one)
+        found.raise_unknown_fields()
+        yield rows.take()
+
+    by_tags_found, singly_found = (
+        rows_or_error(batches()) if not _fails(batches) else "corrupt" for batches in (by_tags, row_by_row)
+    )
+    if isinstance(singly_found, tuple) and singly_found[0] == "unknown":
+        # A batch ends at the first piece with unknown fields.
+        assert set(by_tags_found[1]) <= set(singly_found[1])
+    else:
+        assert by_tags_found == singly_found
+
+
+def _fails(batches):
+    try:
+        list(batches())
+    except CorruptFile:
+        return True
+    except (UnknownFields, MalformedRecord):
+        return False
+    return False
+
+
 PATTERNS = [
-    *("yyyy-MM-dd HH:mm:ss", "dd/MM/yyyy", "d/M/yy", "yyyyMMdd", "yyyy-DDD", "MMM d yyyy", "d MMMM yyyy h:mm a", "yyyy"),
+    *(
+        "yyyy-MM-dd HH:mm:ss",
+        "dd/MM/yyyy",
+        "d/M/yy",
+        "yyyyMMdd",
+        "yyyy-DDD",
+        "MMM d yyyy",
+        "d MMMM yyyy h:mm a",
+        "yyyy",
+    ),
     *("yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][X]", "HH:mm", "K:mm a", "k:mm", "yyyyy-MM-dd"),
-    *("yyyy-MM-dd xx", "yyyy-MM-ddZ", "[yyyy-]MM-dd", "yy[-MM]", "yyyy-MM-dd VV", "dd.MM.yyyy HH:mm", "yyyy yyyy", "h [a]"),
+    *(
+        "yyyy-MM-dd xx",
+        "yyyy-MM-ddZ",
+        "[yyyy-]MM-dd",
+        "yy[-MM]",
+        "yyyy-MM-dd VV",
+        "dd.MM.yyyy HH:mm",
+        "yyyy yyyy",
+        "h [a]",
+    ),
 ]
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))  # noqa: DTZ001 - of no zone
 WRITTEN_TIMES = st.one_of(
@@ -190,14 +492,51 @@ WRITTEN_TIMES = st.one_of(
         MOMENTS,
         st.sampled_from(
             [
-                *("%Y-%m-%d %H:%M:%S", "%d/%m/%Y", "%d/%m/%y", "%Y%m%d", "%Y-%j", "%b %d %Y", "%d %B %Y %I:%M %p", "%Y"),
-                *("%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.123Z", "%Y-%m-%dT%H:%M:%S.1+05:30", "%H:%M", "%I:%M am", "x%Y"),
-                *("%Y-%m-%d +0200", "%Y-%m-%d-1900", "%Y-%m-%d+1500", "%m-%d", "%y", "%Y-%m-%d Europe/Paris", "%d.%m.%Y %H:%M"),
+                *(
+                    "%Y-%m-%d %H:%M:%S",
+                    "%d/%m/%Y",
+                    "%d/%m/%y",
+                    "%Y%m%d",
+                    "%Y-%j",
+                    "%b %d %Y",
+                    "%d %B %Y %I:%M %p",
+                    "%Y",
+                ),
+                *(
+                    "%Y-%m-%dT%H:%M:%S.%f",
+                    "%Y-%m-%dT%H:%M:%S.123Z",
+                    "%Y-%m-%dT%H:%M:%S.1+05:30",
+                    "%H:%M",
+                    "%I:%M am",
+                    "x%Y",
+                ),
+                *(
+                    "%Y-%m-%d +0200",
+                    "%Y-%m-%d-1900",
+                    "%Y-%m-%d+1500",
+                    "%m-%d",
+                    "%y",
+                    "%Y-%m-%d Europe/Paris",
+                    "%d.%m.%Y %H:%M",
+                ),
             ]
         ),
     ),
     st.text(alphabet="0123456789-/: TZ+.apmjJ", max_size=20),
-    st.sampled_from(["2024-02-30 00:00:00", "29/02/2023", "24:00", "0:00", "12:60", "ſep 1 2024", "٢٠٢٤", "0000", "9999-366", "2024-366"]),
+    st.sampled_from(
+        [
+            "2024-02-30 00:00:00",
+            "29/02/2023",
+            "24:00",
+            "0:00",
+            "12:60",
+            "ſep 1 2024",
+            "٢٠٢٤",
+            "0000",
+            "9999-366",
+            "2024-366",
+        ]
+    ),
 )
 
 
@@ -211,7 +550,9 @@ WRITTEN_TIMES = st.one_of(
 def test_texts_in_a_pattern_are_read_as_a_column_as_they_are_read_singly(texts, pattern, kind, zone):
     option = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": "timestampNTZFormat"}[kind]
     times = Times.of(zone, {option: pattern})
-    read = {"date": times.parse_date, "timestamp": times.parse_timestamp, "timestamp_ntz": times.parse_timestamp_ntz}[kind]
+    read = {"date": times.parse_date, "timestamp": times.parse_timestamp, "timestamp_ntz": times.parse_timestamp_ntz}[
+        kind
+    ]
     compiled = date_pattern(pattern)
     if not can_vectorise(compiled):
         return
