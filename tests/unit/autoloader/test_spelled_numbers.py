@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from headrace.autoloader.reading.json.blocks import JsonBlocks
-from headrace.autoloader.reading.json.number_texts import quote_numbers
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.model.ddl import parse_struct
 

@@ -86,3 +86,12 @@ def _of_stream(path: str, encoding: str, block_bytes: int, limits: Limits, end: 
 
 def _is_plain(encoding: str) -> bool:
     return encoding.casefold().replace("-", "") in ("utf8", "usascii")
+
+
+def parts(text: bytes, size: int) -> Iterator[bytes]:
+    """Whole lines of a text, in parts of about a size."""
+    begin = 0
+    while begin < len(text):
+        end = text.find(b"\n", begin + size) + 1 or len(text)
+        yield text[begin:end]
+        begin = end

@@ -16,7 +16,8 @@ from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import CORRUPT, MalformedRecord, ReadPlan
 from headrace.model.ddl import field_of
 
-_FILE_PATH = "_file_path"
+# The member of the rescued data with the path of the file.
+RESCUED_PATH = "_file_path"
 
 
 def long_record_rows(
@@ -39,7 +40,7 @@ def rescued_text(rescued: Members, path: str) -> str | None:
     if not rescued:
         return None
     inner = [f"{json.dumps(name, ensure_ascii=False)}:{to_json_text(value)}" for name, value in _joined(rescued)]
-    return "{" + ",".join([*inner, f"{json.dumps(_FILE_PATH)}:{json.dumps(path, ensure_ascii=False)}"]) + "}"
+    return "{" + ",".join([*inner, f"{json.dumps(RESCUED_PATH)}:{json.dumps(path, ensure_ascii=False)}"]) + "}"
 
 
 def _joined(rescued: Members) -> Iterable[tuple[str, Any]]:
@@ -50,6 +51,12 @@ def _joined(rescued: Members) -> Iterable[tuple[str, Any]]:
     if len(by_name) == len(rescued):
         return rescued
     return ((name, values[0] if len(values) == 1 else values) for name, values in by_name.items())
+
+
+def concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch with the rows of several ones."""
+    columns = [pa.concat_arrays(arrays) for arrays in zip(*(batch.columns for batch in batches), strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
 class Rows:

@@ -20,8 +20,8 @@ from headrace.autoloader.reading.conversion.arrow_types import decimal_of, spark
 from headrace.autoloader.reading.conversion.converters import Times
 from headrace.autoloader.reading.conversion.text_columns import infer_text_type
 from headrace.autoloader.reading.conversion.utf8 import is_utf8
+from headrace.autoloader.reading.json.arrow_hazards import is_hazardous, line_ends
 from headrace.autoloader.reading.json.documents import first_records
-from headrace.autoloader.reading.json.nesting_depth import line_ends, nests_deep
 from headrace.autoloader.reading.json_scan import Members, Number, ParseOptions
 from headrace.model.ddl import JsonType, array_of, field_of
 
@@ -188,7 +188,7 @@ def json_struct(
 
 def _struct_by_arrow(block: bytes) -> JsonType | None:
     # Arrow requires names in UTF-8.
-    if not is_utf8(block) or nests_deep(block, line_ends(block)):
+    if not is_utf8(block) or is_hazardous(block, line_ends(block)):
         return None
     try:
         schema = pj.read_json(pa.BufferReader(block), pj.ReadOptions(block_size=len(block) + 1)).schema

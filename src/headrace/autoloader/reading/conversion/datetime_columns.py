@@ -14,9 +14,9 @@ from headrace.model.time_zones import zone_of
 _MAX_DIGITS = 38
 # The last year that time zone files list explicitly; later years follow a rule, which Arrow does not read.
 _LAST_YEAR = 2037
-_DAY = r"^\d{4}-\d{2}-\d{2}$"
-_CLOCK_FACE = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
-_ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:?\d{2})$"
+DAY = r"^\d{4}-\d{2}-\d{2}$"
+CLOCK_FACE = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
+ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:?\d{2})$"
 
 
 class NotVectorised(ValueError):
@@ -29,7 +29,7 @@ def parse_dates(texts: pa.Array) -> pa.Array:
     Raises:
         NotVectorised: a text is in another form.
     """
-    _check(texts, _DAY)
+    _check(texts, DAY)
     return _cast(texts, pa.date32())
 
 
@@ -41,19 +41,27 @@ def parse_timestamps(texts: pa.Array, zone: str | None) -> pa.Array:
     """
     plain = pa.timestamp("us")
     if zone is None:
-        _check(texts, _CLOCK_FACE)
+        _check(texts, CLOCK_FACE)
         return _cast(texts, plain)
-    if _all(texts, _ZONED):
+    if _all(texts, ZONED):
         return _cast(texts, pa.timestamp("us", tz="UTC"))
-    _check(texts, _CLOCK_FACE)
+    _check(texts, CLOCK_FACE)
+    return assume_zone(_cast(texts, plain), zone)
+
+
+def assume_zone(local: pa.Array, zone: str) -> pa.Array:
+    """Convert local times of a zone to timestamps.
+
+    Raises:
+        NotVectorised: a time is in an hour that is ambiguous or skipped, or Arrow does not know the zone's offset then.
+    """
+    if not knows_zone(local, zone):
+        raise NotVectorised
     try:
-        local = _cast(texts, plain)
-        if not knows_zone(local, zone):
-            raise NotVectorised
-        local = pc.assume_timezone(local, zone, ambiguous="raise", nonexistent="raise")
+        known = pc.assume_timezone(local, zone, ambiguous="raise", nonexistent="raise")
     except pa.ArrowException as error:
         raise NotVectorised from error
-    return local.cast(pa.timestamp("us", tz="UTC"))
+    return known.cast(pa.timestamp("us", tz="UTC"))
 
 
 def knows_zone(local: pa.Array, zone: str) -> bool:

@@ -16,11 +16,11 @@ from functools import cache
 from headrace.autoloader.reading.conversion.values import TypeMismatch
 from headrace.model.time_zones import zone_of
 
-_MONTHS = (
+MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-_SHORT = {name[:3].casefold(): number for number, name in enumerate(_MONTHS, 1)}
+_SHORT = {name[:3].casefold(): number for number, name in enumerate(MONTHS, 1)}
 _OFFSETS = {1: r"[+-]\d\d(?:\d\d)?", 2: r"[+-]\d\d\d\d", 3: r"[+-]\d\d:\d\d"}
 _OFFSETS |= {4: r"[+-]\d\d\d\d(?:\d\d)?", 5: r"[+-]\d\d:\d\d(?::\d\d)?"}
 _FIRST = {"y": 1970, "M": 1, "d": 1}
@@ -33,7 +33,7 @@ class InvalidPattern(ValueError):
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
     """A part of a pattern: its regular expression, and the field that it sets, if any."""
 
     form: str
@@ -42,21 +42,27 @@ class _Piece:
 
 
 class DatePattern:
-    """A compiled datetime pattern."""
+    """A compiled datetime pattern.
+
+    Attributes:
+        form: its regular expression; case is ignored.
+        pieces: the parts of a date or time in it, one for each of its groups.
+    """
 
     def __init__(self, pattern: str) -> None:
-        self._pieces: list[_Piece] = []
+        self.pieces: list[Piece] = []
         form = ""
         for piece in _pieces(pattern):
             if piece.field:
-                form += f"(?P<g{len(self._pieces)}>{piece.form})"
-                self._pieces.append(piece)
+                form += f"(?P<g{len(self.pieces)}>{piece.form})"
+                self.pieces.append(piece)
             else:
                 form += piece.form
-        fields = {piece.field for piece in self._pieces}
+        fields = {piece.field for piece in self.pieces}
         if not fields:
             raise InvalidPattern("it has no part of a date or time")
-        self._form = re.compile(form, re.IGNORECASE)
+        self.form = form
+        self._compiled = re.compile(form, re.IGNORECASE)
 
     def read(self, text: str) -> tuple[datetime, tzinfo | None]:
         """Parse a text to a local time, and its zone if it has one.
@@ -64,10 +70,10 @@ class DatePattern:
         Raises:
             TypeMismatch: the text does not match, is not a date, or is outside the years 1 to 9999.
         """
-        match = self._form.fullmatch(text)
+        match = self._compiled.fullmatch(text)
         if match is None:
             raise TypeMismatch(text)
-        parts = [(piece, match[f"g{number}"]) for number, piece in enumerate(self._pieces)]
+        parts = [(piece, match[f"g{number}"]) for number, piece in enumerate(self.pieces)]
         zones = [written for piece, written in parts if piece.field == "zone" and written]
         numbers = {piece.field: piece.read(written) for piece, written in parts if written and piece.field != "zone"}
         try:
@@ -114,19 +120,19 @@ def _offset(text: str) -> str:
     return text[0] + ":".join(digits[index : index + 2] for index in range(0, len(digits), 2))
 
 
-def _pieces(pattern: str) -> Iterator[_Piece]:
+def _pieces(pattern: str) -> Iterator[Piece]:
     at, depth = 0, 0
     while at < len(pattern):
         letter = pattern[at]
         if letter == "'":
             text, at = _quoted(pattern, at)
-            yield _Piece(re.escape(text))
+            yield Piece(re.escape(text))
             continue
         if letter in "[]":
             depth += 1 if letter == "[" else -1
             if depth < 0:
                 raise InvalidPattern('it has a "]" without a "["')
-            yield _Piece("(?:" if letter == "[" else ")?")
+            yield Piece("(?:" if letter == "[" else ")?")
         elif letter.isascii() and letter.isalpha():
             count = len(pattern[at:]) - len(pattern[at:].lstrip(letter))
             yield _piece(letter, count)
@@ -135,7 +141,7 @@ def _pieces(pattern: str) -> Iterator[_Piece]:
         elif letter in "{}#":
             raise InvalidPattern(f'"{letter}" is reserved')
         else:
-            yield _Piece(re.escape(letter))
+            yield Piece(re.escape(letter))
         at += 1
     if depth:
         raise InvalidPattern('it has an unclosed "["')
@@ -154,41 +160,41 @@ def _quoted(pattern: str, at: int) -> tuple[str, int]:
     raise InvalidPattern("it has an unclosed quote")
 
 
-def _piece(letter: str, count: int) -> _Piece:
+def _piece(letter: str, count: int) -> Piece:
     piece = _of_day(letter, count) or _of_clock(letter, count) or _of_zone(letter, count)
     if piece is None:
         raise InvalidPattern(f'"{letter * count}" is not supported')
     return piece
 
 
-def _of_day(letter: str, count: int) -> _Piece | None:
+def _of_day(letter: str, count: int) -> Piece | None:
     if letter in "yu" and count <= 6:
         if count == 2:
-            return _Piece(r"\d\d", "y", lambda text: 2000 + int(text))
-        return _Piece(rf"\d{{{count}}}" if count == 4 else rf"\d{{{count},10}}", "y")
+            return Piece(r"\d\d", "y", lambda text: 2000 + int(text))
+        return Piece(rf"\d{{{count}}}" if count == 4 else rf"\d{{{count},10}}", "y")
     if letter in "ML" and count in (3, 4):
-        names = "|".join(name if count == 4 else name[:3] for name in _MONTHS)
-        return _Piece(names, "M", lambda text: _SHORT[text[:3].casefold()])
+        names = "|".join(name if count == 4 else name[:3] for name in MONTHS)
+        return Piece(names, "M", lambda text: _SHORT[text[:3].casefold()])
     if letter == "D" and count in (1, 3):
-        return _Piece(r"\d{3}" if count == 3 else r"\d{1,3}", "D")
+        return Piece(r"\d{3}" if count == 3 else r"\d{1,3}", "D")
     return None
 
 
-def _of_clock(letter: str, count: int) -> _Piece | None:
+def _of_clock(letter: str, count: int) -> Piece | None:
     if letter in _PLAIN and count <= _MOST_LETTERS:
-        return _Piece(r"\d\d" if count == 2 else r"\d{1,2}", _PLAIN[letter])
+        return Piece(r"\d\d" if count == 2 else r"\d{1,2}", _PLAIN[letter])
     if letter == "S" and count <= 9:
-        return _Piece(rf"\d{{1,{count}}}", "S", lambda text: int(text[:6].ljust(6, "0")))
+        return Piece(rf"\d{{1,{count}}}", "S", lambda text: int(text[:6].ljust(6, "0")))
     if letter == "a" and count == 1:
-        return _Piece("AM|PM", "a", lambda text: int(text.casefold() == "pm"))
+        return Piece("AM|PM", "a", lambda text: int(text.casefold() == "pm"))
     return None
 
 
-def _of_zone(letter: str, count: int) -> _Piece | None:
+def _of_zone(letter: str, count: int) -> Piece | None:
     if letter in "Xx" and count in _OFFSETS:
-        return _Piece(f"{_OFFSETS[count]}|Z" if letter == "X" else _OFFSETS[count], "zone")
+        return Piece(f"{_OFFSETS[count]}|Z" if letter == "X" else _OFFSETS[count], "zone")
     if letter == "Z" and count <= 3:
-        return _Piece(_OFFSETS[2], "zone")
+        return Piece(_OFFSETS[2], "zone")
     if letter == "V" and count == 2:
-        return _Piece(r"[A-Za-z][\w/+-]*(?::\d\d)?|[+-]\d\d(?::?\d\d){0,2}", "zone")
+        return Piece(r"[A-Za-z][\w/+-]*(?::\d\d)?|[+-]\d\d(?::?\d\d){0,2}", "zone")
     return None

@@ -17,10 +17,10 @@ from headrace.autoloader.reading.conversion.datetime_columns import (
 )
 from headrace.autoloader.reading.conversion.values import TypeMismatch
 
-_WHOLE = r"^-?[0-9]{1,18}$"
-_FLOATING = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+WHOLE = r"^-?[0-9]{1,18}$"
+FLOATING = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _FIXED = r"^-?[0-9]+(\.[0-9]+)?$"
-_BOOLEAN = r"^(?i:true|false)$"
+BOOLEAN = r"^(?i:true|false)$"
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 _MOMENT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 # Digits of the longest long, and of the longest decimal.
@@ -39,9 +39,7 @@ def convert_texts(texts: pa.Array, kind: str, zone: str) -> pa.Array:
         return parse_dates(texts)
     if kind in ("timestamp", "timestamp_ntz"):
         return parse_timestamps(texts, zone if kind == "timestamp" else None)
-    form = {"boolean": _BOOLEAN, "float": _FLOATING, "double": _FLOATING}.get(
-        kind, _FIXED if decimal_of(kind) else _WHOLE
-    )
+    form = {"boolean": BOOLEAN, "float": FLOATING, "double": FLOATING}.get(kind, _FIXED if decimal_of(kind) else WHOLE)
     if not all_match(texts, form):
         raise NotVectorised
     try:
@@ -82,7 +80,7 @@ class CsvTypeInference:
             return "date"
         if self._all_are(texts, "timestamp", _MOMENT):
             return "timestamp"
-        return "boolean" if all_match(texts, _BOOLEAN) else "string"
+        return "boolean" if all_match(texts, BOOLEAN) else "string"
 
     def _all_are(self, texts: pa.Array, kind: str, form: str) -> bool:
         pattern = self.times.patterns.get(kind) if self.times else None

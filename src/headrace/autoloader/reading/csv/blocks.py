@@ -1,8 +1,8 @@
-"""Read CSV one block of lines at a time: by Arrow's reader if it gives Spark's result, otherwise line by line.
+"""Read CSV one block of lines at a time: by Arrow's reader where it gives Spark's result, otherwise line by line.
 
 Columns are identified by the names in a file's header line, or by position if it has none. Arrow reads all columns as
-strings, which are then converted column by column. A block is read line by line if it has a misplaced quote, an escape,
-a line with another number of values, or a value that does not fit.
+strings, which are then converted column by column. A line is read by itself if it has a misplaced quote, an escape,
+another number of values, or a value that does not fit.
 """
 
 from __future__ import annotations
@@ -13,31 +13,34 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.conversion.converters import Times, text_converter
-from headrace.autoloader.reading.conversion.datetime_columns import NotVectorised
-from headrace.autoloader.reading.conversion.text_columns import convert_texts
+from headrace.autoloader.reading.conversion.fitting import NONE, Positions, TextConverter
+from headrace.autoloader.reading.conversion.pattern_columns import can_vectorise
+from headrace.autoloader.reading.conversion.utf8 import is_utf8
 from headrace.autoloader.reading.conversion.values import TypeMismatch
-from headrace.autoloader.reading.csv.lines import Dialect, is_skipped
+from headrace.autoloader.reading.csv.lines import SPACES, Dialect, is_skipped
 from headrace.autoloader.reading.csv.long_separators import create_parser
+from headrace.autoloader.reading.csv.plain_lines import CsvLines, Flags
 from headrace.autoloader.reading.csv.records import CsvRecords
 from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.limits import LongRecord
-from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.lines import line_blocks, parts
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, reserved_names
-from headrace.autoloader.reading.rows import Rows, long_record_rows
+from headrace.autoloader.reading.rows import Rows, concat_batches, long_record_rows
 from headrace.autoloader.reading.splits import Split
 from headrace.model.ddl import field_of
 
 _ROWS = 10_000
-_LEAST_BYTES = 64 * 1024
-_PARTS = 8
+_HEAD_BYTES = 64 * 1024
+# The lines that Arrow can read are searched in parts of this size.
+_PART_BYTES = 512 * 1024
 _BOM = b"\xef\xbb\xbf"
-_LINE_FEED = 0x0A
 # Without multiLine: maximum size of a record over several lines whose parts are recognised.
 _MOST_PART_BYTES = 64 * 1024
 _PART = "it is a part of a record over several lines, which option multiLine reads as one"
@@ -125,7 +128,7 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 def _first_lines(split: Split, encoding: str) -> Iterator[str]:
     whole_file = Split(split.path, split.size, split.mtime_ns, 0, split.size)
-    for number, block in enumerate(line_blocks(whole_file, encoding=encoding, block_bytes=_LEAST_BYTES)):
+    for number, block in enumerate(line_blocks(whole_file, encoding=encoding, block_bytes=_HEAD_BYTES)):
         if isinstance(block, LongRecord):
             raise CorruptFile(f"{split.path} cannot be read: {block.reason}, and it should name the columns")
         text = (block.removeprefix(_BOM) if number == 0 else block).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -170,12 +173,20 @@ class CsvBlocks:
         self._converters = [field and text_converter(field["type"], times) for field in self._fields]
         everything = {field["name"].casefold() for field in fields} | reserved_names(plan)
         self._unknown = new_columns(plan, (name for name in self._names if name.casefold() not in everything))
-        self._fast = (
-            dialect.fits_arrow
-            and not (dialect.comment or dialect.trims_left or dialect.trims_right)
-            and all(field and field["type"] not in times.patterns for field in self._fields)
-            and len(set(self._names)) == len(self._names)
+        self._columns = [
+            field and isinstance(field["type"], str) and _column_converter(field["type"], plan.time_zone, times)
+            for field in self._fields
+        ]
+        fields = list(plan.data["fields"])
+        names_of_all = {field["name"] for field in fields}
+        extra = [name for name in (plan.corrupt_column, plan.rescued_column) if name and name not in names_of_all]
+        self._schema = arrow_schema(
+            {"type": "struct", "fields": [*fields, *(field_of(name, "string") for name in extra)]}
         )
+        self._fast = dialect.fits_arrow and all(self._columns) and len(set(self._names)) == len(self._names)
+        # With trailing trimming only, a last value of spaces is "" and not NULL.
+        self._fast = self._fast and (dialect.trims_left or not dialect.trims_right) and dialect.comment.isascii()
+        self._trims = dialect.trims_left or dialect.trims_right
 
     def read(self, block: bytes) -> Iterator[pa.RecordBatch]:
         """Read the rows of a block.
@@ -186,41 +197,66 @@ class CsvBlocks:
         """
         if self._unknown and self._plan.evolves:
             raise UnknownFields(tuple(self._unknown), self._path)
-        if self._pending:
+        if self._pending and not self._earlier_lines:
+            block, self._pending = f"{self._pending}\n".encode() + block, ""
+        if self._pending or not self._fast:
             yield from self._by_line(block)
             return
-        batch = self._by_arrow(block) if self._fast else None
-        if batch is not None:
-            yield batch
-        elif self._fast and len(block) > _LEAST_BYTES and b"\n" in block[len(block) // _PARTS : -1]:
-            begin, step = 0, len(block) // _PARTS
-            while begin < len(block):
-                end = block.find(b"\n", begin + step) + 1 or len(block)
-                yield from self.read(block[begin:end])
-                begin = end
-        else:
-            yield from self._by_line(block)
+        found = None if self._trims or self._dialect.comment else self._by_arrow(block)
+        if found is not None and not len(found[1]):
+            yield found[0]
+            return
+        rest = list(parts(block, _PART_BYTES))
+        while rest:
+            part = rest.pop(0)
+            yield from self._by_plain_lines(part)
+            if self._pending and rest:
+                rest[0] = f"{self._pending}\n".encode() + rest[0]
+                self._pending = ""
 
-    def _by_arrow(self, block: bytes) -> pa.RecordBatch | None:
+    def _by_arrow(self, block: bytes) -> tuple[pa.RecordBatch, Positions] | None:
+        """Read lines with Arrow; None if it cannot. Returns the rows, and which of them have a value that may not fit."""
         table = read_texts(block, self._names, self._dialect)
-        if table is None:
-            return None
-        arrays = {}
-        for field, column in zip(self._fields, table.columns, strict=True):
-            assert field is not None  # noqa: S101 - else nothing is read at once
-            try:
-                arrays[field["name"]] = convert_texts(column.combine_chunks(), field["type"], self._plan.time_zone)
-            except NotVectorised:
-                return None
-        return self._batch(arrays, table.num_rows)
+        return None if table is None else self._converted(table)
 
-    def _batch(self, arrays: dict[str, pa.Array], count: int) -> pa.RecordBatch:
-        fields = list(self._plan.data["fields"])
-        names = {field["name"] for field in fields}
-        extra = [name for name in (self._plan.corrupt_column, self._plan.rescued_column) if name and name not in names]
-        schema = arrow_schema({"type": "struct", "fields": [*fields, *(field_of(name, "string") for name in extra)]})
-        columns = [arrays.get(field.name, pa.nulls(count, field.type)) for field in schema]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    def _converted(self, table: pa.Table) -> tuple[pa.RecordBatch, Positions]:
+        arrays, unfit = {}, [NONE]
+        for field, converter, column in zip(self._fields, self._columns, table.columns, strict=True):
+            assert field and converter  # noqa: S101 - else nothing is read at once
+            arrays[field["name"]], left = converter.convert(self._trimmed(column.combine_chunks()))
+            unfit.append(left)
+        columns = [arrays.get(field.name, pa.nulls(table.num_rows, field.type)) for field in self._schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema), np.unique(np.concatenate(unfit))
+
+    def _trimmed(self, texts: pa.Array) -> pa.Array:
+        dialect = self._dialect
+        if not self._trims:
+            return texts
+        texts = (pc.utf8_trim if dialect.trims_right else pc.utf8_ltrim)(texts, characters=SPACES)
+        return pc.if_else(pc.is_in(texts, pa.array(["", dialect.null])), pa.scalar(None, pa.string()), texts)
+
+    def _by_plain_lines(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        """Read the plain lines with Arrow, and the others one by one."""
+        lines = CsvLines(block, self._dialect, len(self._names))
+        numbers = np.flatnonzero(lines.is_plain)
+        table = parse_texts(lines.text(lines.is_plain), self._names, self._dialect) if len(numbers) else None
+        if table is None or table.num_rows != len(numbers):
+            yield from self._by_line(block)
+            return
+        batch, unfit = self._converted(table)
+        skipped = lines.is_skipped | lines.is_plain
+        skipped[numbers[unfit]] = False
+        if skipped.all():
+            kept, others, found = skipped[numbers], [], []
+        else:
+            others, found = self._others(lines.lines(), skipped)
+            kept = skipped[numbers]
+        batch = batch if kept.all() else batch.filter(pa.array(kept))
+        if found:
+            order = np.argsort(np.concatenate([numbers[kept], others]), kind="stable")
+            batch = concat_batches([batch, *found]).take(pa.array(order))
+        if batch.num_rows:
+            yield batch
 
     @property
     def has_pending(self) -> bool:
@@ -254,6 +290,37 @@ class CsvBlocks:
         text, self._pending = (f"{self._pending}\n{text}" if self._pending else text), ""
         lines = text.removesuffix("\n").split("\n")
         yield from self._rows_of(lines, len(lines), complete=False)
+
+    def _others(self, lines: Sequence[str], skipped: Flags) -> tuple[list[int], list[pa.RecordBatch]]:
+        """Read the lines that are not *skipped*, and mark in it the other lines that belong to them.
+
+        Returns the line number of each row, and the rows.
+        """
+        rows, numbers, at = Rows(self._plan, self._path, self._bad), [], 0
+        while at < len(lines):
+            if skipped[at]:
+                following = skipped[at:].argmin()
+                if not following:
+                    break
+                at += int(following)
+                continue
+            end = self._records.end(lines, at)
+            if end is None and self._fits_pending(lines[at:]):
+                self._pending = "\n".join(lines[at:])
+                skipped[at:] = False
+                break
+            end = at + 1 if end is None else end
+            skipped[at:end] = False
+            self._add_record(lines[at:end], rows)
+            numbers += [at] * (len(rows) - len(numbers))
+            at = end
+        return numbers, [rows.take()] if numbers else []
+
+    def _add_record(self, lines: Sequence[str], rows: Rows) -> None:
+        if self._multi_line:
+            self._add("\n".join(lines), rows)
+        else:
+            self._add_parts(lines, rows, parts=len(lines) > 1)
 
     def _rows_of(self, lines: Sequence[str], last: int, *, complete: bool) -> Iterator[pa.RecordBatch]:
         """Read the rows of lines before *last*; keep an unfinished record for later unless *complete*."""
@@ -313,24 +380,26 @@ class CsvBlocks:
 
 def read_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table | None:
     """Read a block as columns of strings, NULL if empty; None if it must be read line by line."""
-    if (
-        not names
-        or not dialect.fits_arrow
-        or (dialect.escape and dialect.escape.encode() in block and dialect.escape != dialect.quote)
-    ):
+    if not names or not dialect.fits_arrow or _BLANK_FIRST.match(block) or _BLANK_LATER.search(block):
         return None
-    if not block.isascii():
-        try:
-            block.decode("utf-8")
-        except UnicodeDecodeError:
+    if dialect.quote.encode() in block or (dialect.escape and dialect.escape.encode() in block) or not is_utf8(block):
+        lines = CsvLines(block, dialect, len(names))
+        if not lines.is_plain.all():
             return None
-    if not _quotes_are_plain(block, dialect) or _BLANK_FIRST.match(block) or _BLANK_LATER.search(block):
-        return None
+    return parse_texts(block, names, dialect)
+
+
+def parse_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table | None:
+    """Read plain lines as columns of strings, NULL if empty; None if Arrow refuses them."""
     try:
         return pcsv.read_csv(
             pa.BufferReader(block),
             pcsv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=list(names)),
-            pcsv.ParseOptions(delimiter=dialect.separator, quote_char=dialect.quote, double_quote=False),
+            pcsv.ParseOptions(
+                delimiter=dialect.separator,
+                quote_char=dialect.quote,
+                double_quote=dialect.escape == dialect.quote,
+            ),
             pcsv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
                 null_values=list({"", dialect.null}),
@@ -343,26 +412,11 @@ def read_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table
         return None
 
 
-def _quotes_are_plain(block: bytes, dialect: Dialect) -> bool:
-    """Whether every quote begins or ends a value on the same line, with nothing to unescape between them."""
-    if dialect.quote.encode() not in block:
-        return True
-    if b"\0" in block or ((dialect.null or not dialect.escape) and 2 * dialect.quote.encode() in block):
-        # In quotes, univocity treats some of these specially, and distinguishes an empty value from none.
-        return False
-    codes = np.frombuffer(block + b"\n", dtype=np.uint8)
-    quotes = np.flatnonzero(codes == ord(dialect.quote))
-    if len(quotes) % 2:
-        return False
-    opens, closes = quotes[0::2], quotes[1::2]
-    edges = (ord(dialect.separator), _LINE_FEED)
-    before = codes[opens - 1]
-    begins = (opens == 0) | (before == edges[0]) | (before == edges[1])
-    after = codes[closes + 1]
-    ends = (after == edges[0]) | (after == edges[1])
-    lines = np.flatnonzero(codes == _LINE_FEED)
-    same_line = np.searchsorted(lines, opens) == np.searchsorted(lines, closes)
-    return bool(begins.all() and ends.all() and same_line.all())
+def _column_converter(kind: str, zone: str, times: Times) -> TextConverter | None:
+    pattern = times.patterns.get(kind)
+    if kind in ("binary", "variant") or (pattern is not None and not can_vectorise(pattern)):
+        return None
+    return TextConverter(kind, zone, pattern)
 
 
 def _folded(name: str, plan: ReadPlan) -> str:

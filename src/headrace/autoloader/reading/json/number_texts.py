@@ -1,13 +1,8 @@
-"""Keep the original texts of numbers in JSON, vectorised: numpy finds where the numbers begin and end.
-
-If Arrow has read them all as numbers, their texts are extracted from the JSON. Otherwise they are quoted, so that Arrow
-reads them as strings.
-"""
+"""Keep the original texts of numbers that Arrow has read, vectorised: numpy finds where they begin and end."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -60,23 +55,6 @@ _STEPS = _steps()
 
 class NoNumber(ValueError):
     """A token that begins like a number is not a JSON number."""
-
-
-def quote_numbers(text: bytes, names: Iterable[str]) -> bytes:
-    """Quote the numbers in the JSON *text* that are members of these names, at any depth.
-
-    Nothing inside a string looks like such a member: there, each quote has a backslash before it.
-
-    Raises:
-        NoNumber: one of them is not a valid number, such as ``1.2.3``, and must not become a string.
-    """
-    letters = _letters_of(text)
-    starts = np.concatenate([_numbers_of(letters, name.encode()) for name in names])
-    starts.sort()
-    ends = _ends_of_numbers(letters, starts)
-    quotes = np.empty(2 * len(starts), dtype=np.int64)
-    quotes[0::2], quotes[1::2] = starts, ends
-    return np.insert(letters, quotes, _QUOTE).tobytes()
 
 
 def original_texts(text: bytes, name: str, numbers: pa.Array) -> pa.Array | None:

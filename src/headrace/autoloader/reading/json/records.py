@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -341,3 +342,21 @@ def read_records(
     records.raise_unknown_fields()
     if len(rows):
         yield rows.take()
+
+
+def read_lines_singly(
+    plan: ReadPlan, path: str, texts: Iterable[str], bad: BadRecords | None = None
+) -> tuple[pa.RecordBatch, list[int]]:
+    """Read texts as :func:`read_records` does, all at once. Returns the rows, and the number of rows of each text.
+
+    Raises:
+        UnknownFields: as for :func:`read_records`.
+        MalformedRecord: as for :func:`read_records`.
+    """
+    records, rows = JsonRecords(plan, path), Rows(plan, path, bad)
+    ends = [0]
+    for text in texts:
+        records.add(text, rows)
+        ends.append(len(rows))
+    records.raise_unknown_fields()
+    return rows.take(), [end - begin for begin, end in pairwise(ends)]

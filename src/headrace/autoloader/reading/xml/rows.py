@@ -7,24 +7,31 @@ single value, the last one is used and the others are rescued.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.autoloader.reading.bad_records import BadRecords
+from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.conversion.converters import Times, text_converter
 from headrace.autoloader.reading.conversion.values import TypeMismatch
 from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.limits import LongRecord
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, reserved_names
-from headrace.autoloader.reading.rows import Rows
+from headrace.autoloader.reading.rows import Rows, concat_batches
 from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.reading.xml.columns import XmlColumns, is_convertible
 from headrace.autoloader.reading.xml.elements import Element, MalformedXml, XmlNames, element_to_json, parse_element
-from headrace.autoloader.reading.xml.texts import xml_texts
-from headrace.model.ddl import JsonType
+from headrace.autoloader.reading.xml.structure import Irregular, XmlTags
+from headrace.autoloader.reading.xml.texts import RowFinder, decoded
+from headrace.model.ddl import JsonType, field_of
 
 _ROWS = 10_000
+# The rows are searched in pieces of about so many characters.
+_PIECE = 256 * 1024
 # In a path: the values of a map, where schemas do not evolve.
 _MAP = ""
 _BOOLEANS = {"1": "true", "0": "false"}
@@ -43,18 +50,115 @@ def xml_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     options = plan.format_options
     encoding = options.get("encoding") or options.get("charset") or "utf-8"
     with BadRecords.of(plan, split) as bad:
-        reader, rows = XmlRows(plan, split.path), Rows(plan, split.path, bad)
-        for text in xml_texts(split.path, options["rowTag"], encoding, plan.limits):
+        reader = XmlReader(plan, split.path, bad)
+        for text in decoded(split.path, encoding, plan.limits):
+            yield from reader.read(text)
+        yield from reader.end()
+
+
+class XmlReader:
+    """Reads the rows of a text that comes in pieces: regular ones by their tags, otherwise one by one.
+
+    Args:
+        plan: the columns.
+        path: the file.
+        bad: collects corrupt rows instead, if set.
+        piece: the number of characters whose rows are searched at a time.
+    """
+
+    def __init__(self, plan: ReadPlan, path: str, bad: BadRecords | None = None, *, piece: int = _PIECE) -> None:
+        self._plan = plan
+        self._piece = piece
+        self._tag = plan.format_options["rowTag"]
+        self._begin = re.compile(rf"<{re.escape(self._tag)}(?=[ \t\n\r/>])")
+        self._finder = RowFinder(self._tag, plan.limits.record_bytes)
+        self._rows = XmlRows(plan, path)
+        self._singly = Rows(plan, path, bad)
+        self._fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
+        names = {field["name"] for field in plan.data["fields"]}
+        extra = [name for name in (plan.corrupt_column, plan.rescued_column) if name and name not in names]
+        fields = [*plan.data["fields"], *(field_of(name, "string") for name in extra)]
+        self._schema = arrow_schema({"type": "struct", "fields": fields})
+        self._fast = bool(self._fields) and is_convertible({"type": "struct", "fields": self._fields}, plan)
+        # The text from the last begin of a row.
+        self._rest = ""
+
+    def read(self, text: str) -> Iterator[pa.RecordBatch]:
+        """Read the rows that end in a piece of text.
+
+        Raises:
+            UnknownFields: rows have fields that are not in the schema, and the plan evolves.
+            MalformedRecord: a row cannot be read, and the mode is FAILFAST.
+        """
+        text, self._rest = self._rest + text, ""
+        begin = 0
+        while self._fast and self._finder.is_idle and len(text) - begin > self._piece:
+            following = self._begin.search(text, begin + self._piece)
+            if following is None:
+                break
+            yield from self._read_piece(text[begin : following.start()])
+            begin = following.start()
+        if self._fast and self._finder.is_idle and len(text) - begin <= 4 * self._piece:
+            self._rest = text[begin:]
+        else:
+            yield from self._read_singly(self._finder.rows(text[begin:]))
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """Read the remaining rows.
+
+        Raises:
+            UnknownFields: as for :meth:`read`.
+            MalformedRecord: as for :meth:`read`.
+        """
+        if self._rest:
+            yield from self._read_piece(self._rest)
+        yield from self._read_singly(self._finder.end())
+        yield from self._take()
+
+    def _read_piece(self, text: str) -> Iterator[pa.RecordBatch]:
+        tags = self._tags(text) if self._finder.is_idle else None
+        if tags is None:
+            yield from self._read_singly(self._finder.rows(text))
+            return
+        yield from self._take()
+        self._finder.skip(len(text))
+        columns = XmlColumns(self._plan, tags).columns(self._fields)
+        count = len(tags.is_regular)
+        arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in self._schema]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if tags.is_regular.all():
+            yield batch
+            return
+        regular, others = np.flatnonzero(tags.is_regular), np.flatnonzero(~tags.is_regular)
+        numbers: list[int] = []
+        for row in others.tolist():
+            self._rows.add(tags.text[tags.row_begins[row] : tags.row_ends[row]].decode(), self._singly)
+            numbers += [row] * (len(self._singly) - len(numbers))
+        self._rows.raise_unknown_fields()
+        order = np.argsort(np.concatenate([regular, numbers]), kind="stable")
+        yield concat_batches([batch.filter(pa.array(tags.is_regular)), self._singly.take()]).take(pa.array(order))
+
+    def _tags(self, text: str) -> XmlTags | None:
+        try:
+            tags = XmlTags(text.encode("utf-8", "replace"), self._tag.encode())
+        except Irregular:
+            return None
+        longest = (tags.row_ends - tags.row_begins).max(initial=0)
+        return tags if longest <= self._plan.limits.record_bytes else None
+
+    def _read_singly(self, texts: Iterable[str | LongRecord]) -> Iterator[pa.RecordBatch]:
+        for text in texts:
             if isinstance(text, LongRecord):
-                rows.add_too_long(text)
+                self._singly.add_too_long(text)
             else:
-                reader.add(text, rows)
-            if len(rows) >= _ROWS:
-                reader.raise_unknown_fields()
-                yield rows.take()
-        reader.raise_unknown_fields()
-        if len(rows):
-            yield rows.take()
+                self._rows.add(text, self._singly)
+            if len(self._singly) >= _ROWS:
+                yield from self._take()
+
+    def _take(self) -> Iterator[pa.RecordBatch]:
+        self._rows.raise_unknown_fields()
+        if len(self._singly):
+            yield self._singly.take()
 
 
 class XmlRows:

@@ -12,7 +12,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 
 from headrace.autoloader.reading.limits import MAX_PREFIX_BYTES, RECORD_BYTES, Limits, LongRecord
-from headrace.autoloader.reading.opening import DecompressedFile, OpenedFile, open_decompressed
+from headrace.autoloader.reading.opening import open_decompressed
 
 _DEFAULT = Limits()
 _LONGEST_END = len("]]>")
@@ -20,6 +20,21 @@ _READ_BYTES = 1024 * 1024
 # The characters that end a tag, or begin or end a quoted value in it, by the current quote.
 _IN_QUOTES = {"": re.compile(r"[\"'<>]"), '"': re.compile(r'["<]'), "'": re.compile(r"['<]")}
 _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL)
+
+
+def decoded(path: str, encoding: str, limits: Limits = _DEFAULT) -> Iterator[str]:
+    """Yield the text of a file in blocks.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    # A byte order mark is not part of the text.
+    plain = encoding.casefold().replace("_", "-")
+    decoder = getincrementaldecoder("utf-8-sig" if plain in ("utf-8", "utf8") else encoding)("replace")
+    with open_decompressed(path, limits) as stream:
+        while block := stream.read(_READ_BYTES):
+            yield decoder.decode(block)
+    yield decoder.decode(b"", final=True)
 
 
 def xml_texts(path: str, tag: str, encoding: str, limits: Limits = _DEFAULT) -> Iterator[str | LongRecord]:
@@ -30,17 +45,7 @@ def xml_texts(path: str, tag: str, encoding: str, limits: Limits = _DEFAULT) -> 
     Raises:
         OSError: the file cannot be read.
     """
-    with open_decompressed(path, limits) as stream:
-        yield from rows_between(_decoded(stream, encoding), tag, limits.record_bytes)
-
-
-def _decoded(stream: OpenedFile | DecompressedFile, encoding: str) -> Iterator[str]:
-    # A byte order mark is not part of the text.
-    plain = encoding.casefold().replace("_", "-")
-    decoder = getincrementaldecoder("utf-8-sig" if plain in ("utf-8", "utf8") else encoding)("replace")
-    while block := stream.read(_READ_BYTES):
-        yield decoder.decode(block)
-    yield decoder.decode(b"", final=True)
+    yield from rows_between(decoded(path, encoding, limits), tag, limits.record_bytes)
 
 
 def rows_between(texts: Iterable[str], tag: str, max_characters: int = RECORD_BYTES) -> Iterator[str | LongRecord]:
@@ -48,14 +53,19 @@ def rows_between(texts: Iterable[str], tag: str, max_characters: int = RECORD_BY
 
     Law: the result does not depend on where the text is cut.
     """
-    found = _Finder(tag, max_characters)
+    found = RowFinder(tag, max_characters)
     for text in texts:
         yield from found.rows(text)
     yield from found.end()
 
 
-class _Finder:
-    """The rest of the text, and the state of the search in it."""
+class RowFinder:
+    """Finds rows in a text that comes in pieces.
+
+    Args:
+        tag: the name of the rows' elements.
+        max_characters: a longer row becomes a :class:`LongRecord`.
+    """
 
     def __init__(self, tag: str, max_characters: int) -> None:
         self._most = max_characters
@@ -76,7 +86,17 @@ class _Finder:
         self._searched = 0
         self._quote = ""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of the text so far matters to what follows."""
+        return self._row is None and not self._buffer
+
+    def skip(self, characters: int) -> None:
+        """Pass a piece of text without reading it; only if idle."""
+        self._discarded += characters
+
     def rows(self, text: str) -> Iterator[str | LongRecord]:
+        """Yield the rows that end in a piece of text."""
         self._buffer += text
         while (mark := self._mark.search(self._buffer, self._at)) is not None:
             end = self._end_of(mark)

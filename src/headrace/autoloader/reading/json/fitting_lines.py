@@ -1,0 +1,131 @@
+"""Read lines of JSON of which Arrow refuses some: the others by Arrow, once they are adapted, and those record by record.
+
+The rows are in the order of the lines.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.autoloader.reading.bad_records import BadRecords
+from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
+from headrace.autoloader.reading.conversion.utf8 import is_utf8
+from headrace.autoloader.reading.json.adapting import LineAdapter, Members
+from headrace.autoloader.reading.json.arrow_lines import parse_json, read_lines, validate_json
+from headrace.autoloader.reading.json.columns import ColumnConverter, read_type
+from headrace.autoloader.reading.json.records import read_lines_singly
+from headrace.autoloader.reading.json.structure import BACKSLASH, Flags, JsonLines, Positions
+from headrace.autoloader.reading.plan import ReadPlan
+from headrace.autoloader.reading.rows import RESCUED_PATH, concat_batches
+from headrace.model.ddl import field_of
+
+_SPACE = (b" ", b"\t")
+_NESTED = b"{["
+
+
+class FittingLines:
+    """Reads lines of one file.
+
+    Args:
+        plan: the columns.
+        path: the file.
+        bad: collects corrupt records instead, if set.
+    """
+
+    def __init__(self, plan: ReadPlan, path: str, bad: BadRecords | None = None) -> None:
+        self._plan = plan
+        self._path = path
+        self._bad = bad
+        # The column for corrupt records does not come from a field of the file.
+        self._fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
+        skips = not plan.evolves and plan.case_sensitive
+        self._unexpected = "ignore" if skips else "error"
+        self._adapter = LineAdapter(
+            {"type": "struct", "fields": self._fields},
+            skips_unknown=skips,
+            skips_nested=skips and plan.rescued_column is None,
+        )
+        self._types = pa.schema([(field["name"], read_type(field["type"])) for field in self._fields])
+        fields = list(plan.data["fields"])
+        names = {field["name"] for field in fields}
+        extra = [name for name in (plan.corrupt_column, plan.rescued_column) if name and name not in names]
+        fields += [field_of(name, "string") for name in extra]
+        self._schema = arrow_schema({"type": "struct", "fields": fields})
+
+    def read(self, text: bytes) -> pa.RecordBatch:
+        """Read the rows of whole lines: the data columns, then the corrupt and the rescued one.
+
+        Raises:
+            UnknownFields: a line has fields that are not in the schema, and the plan evolves.
+            MalformedRecord: a line is not a record, and the mode is FAILFAST.
+        """
+        lines = JsonLines(text)
+        batch, rows = self._by_arrow(lines)
+        others = np.ones(len(lines), dtype=np.bool_)
+        others[rows] = False
+        if not others.any():
+            return batch
+        texts = (lines.line(row).decode("utf-8", "replace") for row in np.flatnonzero(others).tolist())
+        singly, counts = read_lines_singly(self._plan, self._path, texts, self._bad)
+        order = np.argsort(np.concatenate([rows, np.repeat(np.flatnonzero(others), counts)]), kind="stable")
+        return concat_batches([batch, singly]).take(pa.array(order))
+
+    def _by_arrow(self, lines: JsonLines) -> tuple[pa.RecordBatch, Positions]:
+        """Read the lines that fit. Returns their rows, and their numbers."""
+        adapted = self._adapter.adapt(lines)
+        fits = adapted.fits if is_utf8(lines.text) else adapted.fits & _are_utf8(lines)
+        rows = np.flatnonzero(fits)
+        if adapted.is_unchecked:
+            _, rows = read_lines(lines.letters, lines.begins, rows, validate_json)
+        tables, rows = read_lines(
+            adapted.letters, adapted.begins, rows, lambda text: parse_json(text, self._types, self._unexpected)
+        )
+        table = pa.concat_tables([self._types.empty_table(), *tables]).combine_chunks()
+        converter = ColumnConverter(self._plan)
+        columns = {
+            field["name"]: converter.convert(_array(table[field["name"]]), field["type"], field["name"])
+            for field in self._fields
+        }
+        kept = np.ones(len(rows), dtype=np.bool_)
+        kept[converter.unfit] = False
+        if self._plan.rescued_column is not None and len(adapted.unknown.rows):
+            columns[self._plan.rescued_column] = self._rescued(lines, adapted.unknown, rows, kept)
+        arrays = [columns.get(field.name, pa.nulls(len(rows), field.type)) for field in self._schema]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return (batch, rows) if kept.all() else (batch.filter(pa.array(kept)), rows[kept])
+
+    def _rescued(self, lines: JsonLines, members: Members, rows: Positions, kept: Flags) -> pa.Array:
+        """The rescued data of some lines; lines whose text is not that of the rescued data are not *kept*."""
+        place = np.full(len(lines), -1, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        texts: dict[int, list[str]] = {}
+        names: dict[int, set[bytes]] = {}
+        positions = zip(members.names, members.name_ends, members.values, members.ends, strict=True)
+        for row, (name, name_end, value, end) in zip(place[members.rows].tolist(), positions, strict=True):
+            if row < 0:
+                continue
+            named, written = lines.text[name:name_end], lines.text[value:end]
+            known = names.setdefault(row, set())
+            if named in known or not _is_compact(written):
+                kept[row] = False
+            known.add(named)
+            texts.setdefault(row, []).append(f"{named.decode()}:{written.decode()}")
+        path = f"{json.dumps(RESCUED_PATH)}:{json.dumps(self._path, ensure_ascii=False)}"
+        rescued = [f"{{{','.join(texts[row])},{path}}}" if row in texts else None for row in range(len(rows))]
+        return pa.array(rescued, pa.string())
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _are_utf8(lines: JsonLines) -> Flags:
+    return np.array([is_utf8(lines.line(row)) for row in range(len(lines))], dtype=np.bool_)
+
+
+def _is_compact(written: bytes) -> bool:
+    """Whether a value's text is what it is written as: no escapes, and no spaces in an object or array."""
+    return BACKSLASH not in written and not (written[0] in _NESTED and any(space in written for space in _SPACE))

@@ -1,0 +1,573 @@
+"""However a text is read, at once by columns or record by record, the rows and the errors are the same."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.autoloader.reading.conversion.converters import Times
+from headrace.autoloader.reading.conversion.datetime_patterns import date_pattern
+from headrace.autoloader.reading.conversion.fitting import TextConverter
+from headrace.autoloader.reading.conversion.pattern_columns import can_vectorise
+from headrace.autoloader.reading.conversion.values import TypeMismatch
+from headrace.autoloader.reading.csv.blocks import CsvBlocks
+from headrace.autoloader.reading.csv.lines import Dialect
+from headrace.autoloader.reading.json.blocks import JsonBlocks
+from headrace.autoloader.reading.json.records import read_records
+from headrace.autoloader.reading.opening import CorruptFile
+from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
+from headrace.autoloader.reading.rows import Rows
+from headrace.autoloader.reading.xml.rows import XmlReader, XmlRows
+from headrace.autoloader.reading.xml.texts import rows_between
+from headrace.model.ddl import parse_struct
+from tests.tiers import examples
+
+PATH = "/in/a"
+LAW = settings(max_examples=examples(100, 2000), deadline=None)
+
+
+def rows_or_error(batches):
+    try:
+        return [str(row) for batch in batches for row in batch.to_pylist()]
+    except UnknownFields as error:
+        return "unknown", error.names
+    except MalformedRecord as error:
+        return "malformed", str(error)
+
+
+# Values of JSON as they are written, in all forms that have been read wrongly somewhere.
+WRITTEN = st.sampled_from(
+    [
+        *(
+            "null",
+            "true",
+            "false",
+            "1",
+            "-1",
+            "0",
+            "-0",
+            "-0.0",
+            "1.5",
+            "1.50",
+            "1E5",
+            "1e400",
+            "3000000000",
+            "127",
+            "128",
+        ),
+        *(
+            "9223372036854775807",
+            "9223372036854775808",
+            "123.45",
+            "12345678.9",
+            "0.001",
+            "1.2.3",
+            "01",
+            "-",
+            "+1",
+            "1.",
+        ),
+        *("NaN", "Infinity", "-Infinity", "Inf", "nul", "tru", "'x'", '"NaN"', '"1"', '""', '"x"', '"é😀"', '"a\\"b"'),
+        *('"\\u00e9"', '"\\ud83d\\ude00"', '"\\ud83d"', '"a\\\\"', '"\\\\\\""', '"\\q"', '"a\tb"', '"}{"', '"[,:]"'),
+        *(
+            '"x: NaN"',
+            '", Inf"',
+            '"2024-01-02"',
+            '"2024-13-01"',
+            '"02/01/2024"',
+            '"31/02/2024"',
+            '"2024-01-02T03:04:05"',
+        ),
+        *('"2024-01-02 03:04:05.123Z"', '"2024-01-02T03:04:05+02:00"', '"soon"', "5 ", "\t7", "1 2", "{}", "[]", "[ ]"),
+        *(
+            "{ }",
+            '{"a":1}',
+            '{"a":1,"a":2}',
+            '{"a": {"b": [1, 2.50]}}',
+            '{"k":"v","l":null}',
+            '{"k":1,"k":"x"}',
+            "{null}",
+        ),
+        *(
+            '{"k"}',
+            '{"k":}',
+            '{"k":1,}',
+            '{,"k":1}',
+            '{"k":1 "l":2}',
+            '{"k"::1}',
+            '{"k":1]',
+            '{{"k":"v"}}',
+            '{"k":"v"},{}',
+        ),
+        *("[1]", "[1,null]", '["x",1.50,true]', "[1,]", "[,1]", "[[1],[2]]", '[{"a":1},{"a":"x"},{}]', "[1}", '["]"]'),
+        *(
+            '{"\\u006b":1}',
+            '{"K":1}',
+            '{"a":1,"new":2}',
+            '{"a":"\\ud83d"}',
+            '{"a":NaN}',
+            '{"a":Inf}',
+            '{"a":\t1}',
+            '{"":1}',
+        ),
+    ]
+)
+NAMES = st.sampled_from(
+    ['"a"', '"b"', '"c"', '"d"', '"A"', '"new"', '"\\u0061"', '"more"', "a", '""', '"a" ', '"é"', '"x\\"y"']
+)
+MEMBERS = st.lists(st.tuples(NAMES, st.sampled_from([":", ": ", ":  "]), WRITTEN).map("".join), max_size=4)
+RECORDS = MEMBERS.map(lambda members: "{" + ",".join(members) + "}")
+ODD = st.sampled_from(
+    [
+        *(
+            "",
+            " ",
+            "{",
+            "}",
+            "{}{}",
+            '{"a":1}{"a":2}',
+            '{"a":1} {"b":2}',
+            "[{}]",
+            '[{"a":1},{"a":"x"}]',
+            "5",
+            '"x"',
+            "{]",
+        ),
+        *(
+            '{"a":1',
+            '{"a":"x',
+            '{"a":"x}',
+            '{"a":1}}',
+            '{"a":1},',
+            '  {"a":1}  ',
+            '\ufeff{"a":1}',
+            "//",
+            '{"a":1}x',
+            "null",
+        ),
+        *(
+            '{"a":"\\',
+            '{"a":"\\\\"}',
+            '{"a":"\\"}',
+            '{"a":1\\"}',
+            '{"a":1}\x0c',
+            '"',
+            '{"a":{"b":1}',
+            "{'a':1}",
+            '{"a"}',
+        ),
+    ]
+)
+LINES = st.lists(st.one_of(RECORDS, RECORDS, RECORDS, ODD), max_size=8)
+KINDS = [
+    *(
+        "STRING",
+        "BIGINT",
+        "INT",
+        "TINYINT",
+        "DOUBLE",
+        "FLOAT",
+        "BOOLEAN",
+        "DECIMAL(5,2)",
+        "DECIMAL(3,3)",
+        "DATE",
+        "TIMESTAMP",
+    ),
+    *("TIMESTAMP_NTZ", "MAP<STRING,STRING>", "MAP<STRING,INT>", "MAP<STRING,MAP<STRING,STRING>>", "ARRAY<STRING>"),
+    *("ARRAY<INT>", "ARRAY<ARRAY<INT>>", "STRUCT<a: STRING>", "STRUCT<a: INT, k: STRING>", "ARRAY<STRUCT<a: STRING>>"),
+    *(
+        "STRUCT<a: STRUCT<b: ARRAY<STRING>>>",
+        "ARRAY<MAP<STRING,STRING>>",
+        "MAP<STRING,STRUCT<a: INT>>",
+        "ARRAY<DOUBLE>",
+    ),
+]
+PLANS = st.sampled_from(
+    [
+        {},
+        {"rescued_column": "_rescued_data"},
+        {"rescued_column": "_rescued_data", "evolves": True},
+        {"rescued_column": "_rescued_data", "case_sensitive": False},
+        {"rescued_column": "_rescued_data", "mode": "DROPMALFORMED"},
+        {"mode": "FAILFAST"},
+        {"corrupt_column": "_corrupt_record"},
+        {"corrupt_column": "_corrupt_record", "rescued_column": "_rescued_data"},
+    ]
+)
+OPTIONS = st.sampled_from(
+    [
+        {},
+        {},
+        {"dateFormat": "dd/MM/yyyy", "timestampFormat": "dd/MM/yyyy"},
+        {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[XXX]"},
+        {"allowNonNumericNumbers": "false", "allowUnquotedFieldNames": "true"},
+        {"timestampNTZFormat": "yyyy-MM-dd VV"},
+    ]
+)
+
+
+@LAW
+@given(
+    lines=LINES,
+    kinds=st.lists(st.sampled_from(KINDS), min_size=4, max_size=4),
+    changes=PLANS,
+    options=OPTIONS,
+    zone=st.sampled_from(["UTC", "Europe/Paris"]),
+    end=st.sampled_from(["", "\n"]),
+)
+def test_json_is_read_at_once_as_it_is_read_record_by_record(lines, kinds, changes, options, zone, end):
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip("abcd", kinds, strict=True))
+    columns += ", _corrupt_record STRING" if "corrupt_column" in changes else ""
+    plan = ReadPlan("json", parse_struct(columns), "/in", time_zone=zone, format_options=options, **changes)
+
+    at_once = rows_or_error(JsonBlocks(plan, PATH).read(("\n".join(lines) + end).encode()))
+
+    text = "\n".join(lines).removeprefix("\ufeff")
+    assert at_once == rows_or_error(read_records(plan, PATH, text.split("\n"), 10**9))
+
+
+@LAW
+@given(
+    lines=st.lists(st.one_of(RECORDS.map(str.encode), st.binary(max_size=8)), max_size=6),
+    kinds=st.lists(st.sampled_from(KINDS), min_size=4, max_size=4),
+)
+def test_bytes_that_are_no_utf8_concern_only_their_line(lines, kinds):
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip("abcd", kinds, strict=True))
+    plan = ReadPlan("json", parse_struct(columns), "/in", rescued_column="_rescued_data")
+    block = b"\n".join(lines).replace(b"\r", b"")
+
+    at_once = rows_or_error(JsonBlocks(plan, PATH).read(block))
+
+    texts = block.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").split("\n")
+    assert at_once == rows_or_error(read_records(plan, PATH, texts, 10**9))
+
+
+VALUES = st.one_of(
+    st.text(alphabet='ab ,;"\\é\0#\t', max_size=6),
+    st.sampled_from(
+        ["1", "-5", "2.5", "NA", '"NA"', "true", "2024-01-02", "02/01/2024", "31/02/2024", "2024-13-01", '"x"']
+    ),
+    st.sampled_from(
+        ['"a,b"', '"a;b"', '""', '"a""b"', '""""', '"""a"', '"a"""', '"a\\"b"', '"a\nb"', '"a', "3000000000", " 1 "]
+    ),
+)
+DIALECTS = st.sampled_from(
+    [
+        {},
+        {"escape": '"'},
+        {"escape": ""},
+        {"nullValue": "NA"},
+        {"nullValue": "NA", "escape": '"'},
+        {"comment": "#"},
+        {"sep": ";"},
+        {"sep": "\t"},
+        {"quote": "'"},
+        {"quote": ""},
+        {"escape": "é"},
+        {"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"},
+        {"ignoreLeadingWhiteSpace": "true"},
+        {"ignoreTrailingWhiteSpace": "true"},
+        {"dateFormat": "dd/MM/yyyy"},
+    ]
+)
+
+
+@LAW
+@given(
+    lines=st.lists(st.lists(VALUES, min_size=1, max_size=4), max_size=8),
+    dialect=DIALECTS,
+    multi_line=st.booleans(),
+    cut=st.integers(0, 8),
+    changes=PLANS,
+)
+def test_csv_is_read_at_once_as_it_is_read_line_by_line(lines, dialect, multi_line, cut, changes):
+    columns = "a STRING, b INT, c DATE" + (", _corrupt_record STRING" if "corrupt_column" in changes else "")
+    options = {**dialect, "multiLine": str(multi_line).lower()}
+    plan = ReadPlan("csv", parse_struct(columns), "/in", format_options=options, **changes)
+    separator = options.get("sep", ",")
+    texts = "\n".join(separator.join(values) for values in lines).split("\n")
+    blocks = ["\n".join(part) + "\n" for part in (texts[:cut], texts[cut:]) if part]
+
+    def read(*, singly):
+        reader = CsvBlocks(plan, PATH, Dialect.of(options), None)
+        for block in blocks:
+            yield from (reader._by_line if singly else reader.read)(block.encode())
+        yield from reader.end("")
+
+    assert rows_or_error(read(singly=False)) == rows_or_error(read(singly=True))
+
+
+INNER = st.recursive(
+    st.sampled_from(
+        [
+            *(
+                "",
+                "1",
+                "x",
+                " y ",
+                "\n",
+                "&amp;lt;",
+                "&#65;",
+                "&nbsp;",
+                "&",
+                "]]>",
+                "a > b",
+                "a < b",
+                "don't",
+                '"q"',
+                "é",
+                "\xa0z",
+            ),
+            *(
+                "<!-- c -->",
+                "<!-- <r> -->",
+                "<![CDATA[x]]>",
+                "<![CDATA[<r>]]>",
+                "<?pi x?>",
+                "<!DOCTYPE r>",
+                "\r\n",
+                "\x01",
+                "true",
+            ),
+            *(
+                "2024-01-02",
+                "02/01/2024",
+                "NA",
+                "<r/>",
+                "</r>",
+                "<a",
+                "</a>",
+                "<a b='1'/>",
+                '<a b = "1"/>',
+                "<a\nb='1'>",
+            ),
+        ]
+    ),
+    lambda inner: st.builds(
+        lambda name, attributes, inside, end: (
+            f"<{name}{''.join(attributes)}>{''.join(inside)}</{end or name}>"
+            if inside is not None
+            else f"<{name}{''.join(attributes)}/>"
+        ),
+        st.sampled_from(["a", "b", "c", "d", "s", "A", "more", "n:a", "1a", "a ", "é"]),
+        st.lists(
+            st.sampled_from(
+                [
+                    *(
+                        ' k="1"',
+                        ' k="x"',
+                        ' m="&quot;"',
+                        ' k="a>b"',
+                        " k='1'",
+                        ' k=""',
+                        '  k="1"',
+                        ' k ="1"',
+                        ' k="1" ',
+                        ' K="1"',
+                    ),
+                    *(' k="a\nb"', " k", " k=1", ' n:k="1"', ' k="don\'t"', '\tk="1"'),
+                ]
+            ),
+            max_size=2,
+        ),
+        st.none() | st.lists(inner, max_size=3),
+        st.sampled_from(["", "", "", "", "", "", "b", "a "]),
+    ),
+    max_leaves=5,
+)
+ROWS = st.builds(
+    lambda attribute, inside, end: f"<r{attribute}>{''.join(inside)}{end}",
+    st.sampled_from(["", "", ' k="1"', " k='1'", ' k="', ' k="/>"', " ", "/"]),
+    st.lists(INNER, max_size=4),
+    st.sampled_from(["</r>", "</r>", "</r>", "</r >", "", "</r></r>", "</R>"]),
+)
+BETWEEN = st.sampled_from(
+    ["\n", "", "x", "<!-- c -->", "<!-- <r> -->", "</x>", "<x>", "<rs>", "<?xml version='1.0'?>", "<!", ">", "\ufeff"]
+)
+XML_KINDS = [
+    *("STRING", "INT", "DOUBLE", "BOOLEAN", "DATE", "STRUCT<a: STRING, _k: INT>", "STRUCT<_VALUE: STRING, _k: STRING>"),
+    *("ARRAY<STRING>", "ARRAY<STRUCT<a: INT, b: ARRAY<STRING>>>", "MAP<STRING,STRING>", "STRUCT<c: STRUCT<a: DATE>>"),
+]
+XML_OPTIONS = st.sampled_from(
+    [
+        {},
+        {},
+        {"nullValue": "NA"},
+        {"excludeAttribute": "true"},
+        {"ignoreSurroundingSpaces": "false"},
+        {"ignoreNamespace": "true"},
+        {"dateFormat": "dd/MM/yyyy"},
+        {"attributePrefix": ""},
+        {"valueTag": "a"},
+        {"headrace.maxRecordBytes": "40"},
+    ]
+)
+
+
+@LAW
+@given(
+    pieces=st.lists(st.one_of(ROWS, ROWS, BETWEEN), max_size=8),
+    kinds=st.lists(st.sampled_from(XML_KINDS), min_size=4, max_size=4),
+    changes=PLANS,
+    options=XML_OPTIONS,
+    step=st.sampled_from([7, 40, 1000]),
+    piece=st.sampled_from([1, 30, 1000]),
+)
+def test_xml_is_read_by_its_tags_as_it_is_read_row_by_row(pieces, kinds, changes, options, step, piece):
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip("abcd", kinds, strict=True))
+    columns += ", _k INT, s STRUCT<a: STRING>, `n:a` STRING" + (
+        ", _corrupt_record STRING" if "corrupt_column" in changes else ""
+    )
+    plan = ReadPlan("xml", parse_struct(columns), "/in", format_options={"rowTag": "r", **options}, **changes)
+    text = "".join(pieces)
+
+    def by_tags():
+        reader = XmlReader(plan, PATH, piece=piece)
+        for begin in range(0, len(text), step):
+            yield from reader.read(text[begin : begin + step])
+        yield from reader.end()
+
+    def row_by_row():
+        found, rows = XmlRows(plan, PATH), Rows(plan, PATH)
+        for one in rows_between([text], "r", plan.limits.record_bytes):
+            if isinstance(one, str):
+                found.add(one, rows)
+            else:
+                rows.add_too_long(one)
+        found.raise_unknown_fields()
+        yield rows.take()
+
+    by_tags_found, singly_found = (
+        rows_or_error(batches()) if not _fails(batches) else "corrupt" for batches in (by_tags, row_by_row)
+    )
+    if isinstance(singly_found, tuple) and singly_found[0] == "unknown":
+        # A batch ends at the first piece with unknown fields.
+        assert set(by_tags_found[1]) <= set(singly_found[1])
+    else:
+        assert by_tags_found == singly_found
+
+
+def _fails(batches):
+    try:
+        list(batches())
+    except CorruptFile:
+        return True
+    except (UnknownFields, MalformedRecord):
+        return False
+    return False
+
+
+PATTERNS = [
+    *(
+        "yyyy-MM-dd HH:mm:ss",
+        "dd/MM/yyyy",
+        "d/M/yy",
+        "yyyyMMdd",
+        "yyyy-DDD",
+        "MMM d yyyy",
+        "d MMMM yyyy h:mm a",
+        "yyyy",
+    ),
+    *("yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][X]", "HH:mm", "K:mm a", "k:mm", "yyyyy-MM-dd"),
+    *(
+        "yyyy-MM-dd xx",
+        "yyyy-MM-ddZ",
+        "[yyyy-]MM-dd",
+        "yy[-MM]",
+        "yyyy-MM-dd VV",
+        "dd.MM.yyyy HH:mm",
+        "yyyy yyyy",
+        "h [a]",
+    ),
+]
+MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))  # noqa: DTZ001 - of no zone
+WRITTEN_TIMES = st.one_of(
+    st.builds(
+        lambda moment, form: moment.strftime(form).replace("%Y", f"{moment.year:04}"),
+        MOMENTS,
+        st.sampled_from(
+            [
+                *(
+                    "%Y-%m-%d %H:%M:%S",
+                    "%d/%m/%Y",
+                    "%d/%m/%y",
+                    "%Y%m%d",
+                    "%Y-%j",
+                    "%b %d %Y",
+                    "%d %B %Y %I:%M %p",
+                    "%Y",
+                ),
+                *(
+                    "%Y-%m-%dT%H:%M:%S.%f",
+                    "%Y-%m-%dT%H:%M:%S.123Z",
+                    "%Y-%m-%dT%H:%M:%S.1+05:30",
+                    "%H:%M",
+                    "%I:%M am",
+                    "x%Y",
+                ),
+                *(
+                    "%Y-%m-%d +0200",
+                    "%Y-%m-%d-1900",
+                    "%Y-%m-%d+1500",
+                    "%m-%d",
+                    "%y",
+                    "%Y-%m-%d Europe/Paris",
+                    "%d.%m.%Y %H:%M",
+                ),
+            ]
+        ),
+    ),
+    st.text(alphabet="0123456789-/: TZ+.apmjJ", max_size=20),
+    st.sampled_from(
+        [
+            "2024-02-30 00:00:00",
+            "29/02/2023",
+            "24:00",
+            "0:00",
+            "12:60",
+            "ſep 1 2024",
+            "٢٠٢٤",
+            "0000",
+            "9999-366",
+            "2024-366",
+        ]
+    ),
+)
+
+
+@LAW
+@given(
+    texts=st.lists(st.one_of(st.none(), WRITTEN_TIMES), max_size=8),
+    pattern=st.sampled_from(PATTERNS),
+    kind=st.sampled_from(["date", "timestamp", "timestamp_ntz"]),
+    zone=st.sampled_from(["UTC", "Europe/Paris", "America/New_York"]),
+)
+def test_texts_in_a_pattern_are_read_as_a_column_as_they_are_read_singly(texts, pattern, kind, zone):
+    option = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": "timestampNTZFormat"}[kind]
+    times = Times.of(zone, {option: pattern})
+    read = {"date": times.parse_date, "timestamp": times.parse_timestamp, "timestamp_ntz": times.parse_timestamp_ntz}[
+        kind
+    ]
+    compiled = date_pattern(pattern)
+    if not can_vectorise(compiled):
+        return
+
+    values, left = TextConverter(kind, zone, compiled).convert(pa.array(texts, pa.string()))
+
+    for place, (text, value) in enumerate(zip(texts, values.to_pylist(), strict=True)):
+        if text is None or place in left:
+            assert value is None or place in left
+        else:
+            assert value == read(text)
+
+
+@pytest.mark.parametrize("text", ["2024-02-29 23:59:59", "0001-01-01 00:00:00", "9999-12-31 23:59:59"])
+def test_valid_texts_in_a_pattern_are_not_left(text):
+    values, left = TextConverter("timestamp_ntz", "UTC", date_pattern("yyyy-MM-dd HH:mm:ss")).convert(pa.array([text]))
+
+    assert (str(values[0]), list(left)) == (text, [])
