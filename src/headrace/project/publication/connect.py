@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from pyspark import __version__ as spark_version
 from pyspark.sql import SparkSession
 
-from headrace.catalogs.client import MetastoreClient
 from headrace.project.publication.publication import PipelinePublication
-from headrace.settings.catalogs import CatalogSettings
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
-from headrace.spark.metastore.hive_client import HiveMetastore
+from headrace.spark.metastore.connections import metastore_connector
 
 
 def publication_of(
@@ -26,8 +24,5 @@ def publication_of(
         secrets: looked up when a metastore is connected, and removed from texts.
         session: opens the session, whose Java process connects.
     """
-
-    def connect(catalog: CatalogSettings) -> MetastoreClient:
-        return HiveMetastore(session(), catalog.name, catalog.uri, catalog.resolved_conf(secrets, environ))
-
+    connect = metastore_connector(session, secrets, environ)
     return PipelinePublication(settings, connect, secrets.redact, spark_version)

@@ -35,6 +35,10 @@ from headrace.stores.uris import is_store_uri
 Connect = Callable[[CatalogSettings], MetastoreClient]
 
 
+class _NotAskedError(Exception):
+    """A metastore did not do what it was asked."""
+
+
 @dataclass
 class PipelinePublication:
     """The publication of the tables of one pipeline.
@@ -64,7 +68,7 @@ class PipelinePublication:
             wanted = [self._declared(dataset) for dataset in datasets]
             if not wanted:
                 continue
-            with self._connected(catalog) as client:
+            with suppress(_NotAskedError), self._connected(catalog) as client:
                 entries = self._found(client, wanted, ())
                 found += [self._taken(catalog, entry) for entry in taken(wanted, entries, self._owner)]
         raise_all(found)
@@ -130,7 +134,7 @@ class PipelinePublication:
         problems: list[PipelineError] = []
         if not wanted and not gone:
             return problems
-        with self._connected(catalog) as client:
+        with suppress(_NotAskedError), self._connected(catalog) as client:
             found = self._found(client, wanted, gone)
             problems += [self._taken(catalog, entry) for entry in taken(wanted, found, self._owner)]
             for change in changes(wanted, gone, found, self._owner):
@@ -144,7 +148,11 @@ class PipelinePublication:
 
     @contextmanager
     def _connected(self, catalog: CatalogSettings) -> Iterator[MetastoreClient]:
-        """A connection for the block. What the metastore does not do ends it, and becomes a problem of the catalog."""
+        """A connection for the block.
+
+        Raises:
+            _NotAskedError: the metastore did not do something, which is now a problem of the catalog.
+        """
         self.problems.pop(catalog.name, None)
         try:
             with closing(self.connect(catalog)) as client:
@@ -152,6 +160,7 @@ class PipelinePublication:
         except PipelineError as error:
             params = {key: self.redact(value) for key, value in error.params.items()}
             self.problems[catalog.name] = PipelineError(error.code, location=catalog.location, **params)
+            raise _NotAskedError from error
 
     def _found(
         self, client: MetastoreClient, wanted: Iterable[WantedEntry], gone: Iterable[TableName]
@@ -201,7 +210,7 @@ class PipelinePublication:
             str(dataset.name),
             dataset.kind,
             _spelled(dataset.path or ""),
-            schema_json,
+            self.redact(schema_json),
             self.redact(comment or ""),
             {key: self.redact(value) for key, value in properties.items()},
         )
