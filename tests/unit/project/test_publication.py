@@ -1,4 +1,4 @@
-"""Publishing the tables of a pipeline in a metastore, through the port: whose names are taken, and what repairs what."""
+"""Publishing the tables of a pipeline in a metastore, through the port: whose names are taken, and who repairs what."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from headrace.model.names import InvalidName
 from headrace.plan.steps import Plan
 from headrace.settings.catalogs import CatalogSettings
 from headrace.settings.settings import Settings
+from headrace.storage.listed_storage import reading_storage
 from headrace.stores.uris import is_store_uri
 
 # Opens a connection to the metastore of a catalog.
@@ -99,8 +100,12 @@ class PipelinePublication:
         before = read_publications(self.settings.layout)
         publications: list[Publication] = []
         problems: list[PipelineError] = []
-        for catalog, datasets in self._published(plan.graph):
-            wanted = [entry for one in datasets if (entry := self._stored(one)) is not None]
+        with reading_storage(self.settings.layout):
+            asked = [
+                (catalog, datasets, [entry for one in datasets if (entry := self._stored(one)) is not None])
+                for catalog, datasets in self._published(plan.graph)
+            ]
+        for catalog, datasets, wanted in asked:
             keys = {one.key for one in wanted}
             absent = {str(name).casefold() for name in plan.graph.unavailable_datasets}
             absent |= {str(one.name).casefold() for one in datasets}
