@@ -31,6 +31,7 @@ class ResolvedDataset:
         path: of its table; None for a view and a sink.
         query_schema: the schema of the code alone; None if it equals ``schema``.
         merge_keys: the keys by which changes are merged into the table; None if none are.
+        published_as: catalog, schema and name under which a metastore has the table; None if it is not published.
     """
 
     dataset: Dataset
@@ -38,6 +39,7 @@ class ResolvedDataset:
     path: str | None
     query_schema: Schema | None = None
     merge_keys: MergeKeys | None = None
+    published_as: tuple[str, str, str] | None = None
 
     @property
     def name(self) -> QualifiedName:
@@ -178,6 +180,7 @@ class ResolvedGraph:
         for dataset in self.datasets:
             lines.append(f"{dataset.name}  ({dataset.label})")
             lines += [f"  -> {member}" for member in dataset.members]
+            lines += [f"  published as {'.'.join(dataset.published_as)}"] if dataset.published_as else []
             for flow in self.flows_into(dataset.name):
                 own = "" if flow.name == str(dataset.name) else f"flow {flow.name}: "
                 lines.append(f"  <- {own}{_reads(flow)}")
@@ -213,6 +216,7 @@ class ResolvedGraph:
                     "kind": d.kind.value,
                     "path": d.path,
                     "private": d.dataset.private,
+                    **({"published_as": ".".join(d.published_as)} if d.published_as else {}),
                     **({"tags": list(tags)} if (tags := tags_of(d.dataset.properties)) else {}),
                 }
                 for d in self.datasets

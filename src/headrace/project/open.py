@@ -65,6 +65,7 @@ class Project(SessionProject):
             self.metrics,
             self.savepoints,
             self.stages.swaps,
+            self.publication,
         )
         self.changes = PipelineChanges(self._updates)
         self.replays = ReplayPreviews(self._planning, self._resolver, self._state, settings, self._secrets.redact)
@@ -103,7 +104,7 @@ class Project(SessionProject):
         with self._planning.reading():
             request = self._planning.tables.update_request(Selection(), skip_unavailable=False)
             graph = self._resolver.resolve(request).graph
-            self._planning.plan(graph, Selection())
+            self.publication.check(self._planning.plan(graph, Selection()))
         return graph
 
     def graph(self) -> ResolvedGraph:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from headrace.project.erasure.erasures import Erasures
 from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.inspection.table_diffs import TableDiffs
+from headrace.project.publication.connect import publication_of
 from headrace.project.savepoints.savepoints import PipelineSavepoints
 from headrace.project.savepoints.topics import AskBrokers
 from headrace.project.staging.build import CodeProject
@@ -37,6 +38,7 @@ class SessionProject(StoredProject):
         ask_brokers: AskBrokers,
     ) -> None:
         super().__init__(settings, environ)
+        self.publication = publication_of(settings, environ, self._secrets, session)
         self.erasures = Erasures(settings, environ, session, self.redact)
         self.diffs = TableDiffs(settings, self._secrets, environ)
         self.savepoints = PipelineSavepoints(settings, environ, session, self.redact, ask_brokers)

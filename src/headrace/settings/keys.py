@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from headrace.model.change_classes import ApprovalMode, ChangeClass
 from headrace.settings.alert_keys import ALERT_KEYS
+from headrace.settings.catalog_keys import CATALOG_KEYS
 from headrace.settings.key import Key, KeyTable, ValueType, accepted, refused, used
 from headrace.settings.lineage_keys import LINEAGE_KEYS
 from headrace.settings.schedule_keys import SCHEDULE_KEYS
@@ -466,6 +467,7 @@ KEYS: tuple[Key, ...] = (
     *LINEAGE_KEYS,
     *SCHEDULE_KEYS,
     *STORE_KEYS,
+    *CATALOG_KEYS,
     *_SERVICE,
     *_CLUSTERS,
     *(

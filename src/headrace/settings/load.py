@@ -24,6 +24,7 @@ from headrace.model.pipeline_keys import (
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.options.nearest import nearest
 from headrace.settings.alerts import alerts_of
+from headrace.settings.catalogs import catalogs_of
 from headrace.settings.check import Checker, Section
 from headrace.settings.clusters import spark_conf_of
 from headrace.settings.configuration import (
@@ -201,6 +202,7 @@ class _Loader:
             schedules=schedules_of(section, self.file.parent, update_retries, self._problem),
             update_retries=update_retries,
             stores=stores_of(section, self.file.name, self._problem),
+            catalogs=catalogs_of(section, self.file.name, self._problem),
             notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
             locations=self._locations(section, clusters.lines, overrides),
         )

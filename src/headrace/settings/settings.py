@@ -19,6 +19,7 @@ from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import DEFAULT_RETENTION, Retention
 from headrace.schedules.definition import Schedule
 from headrace.settings.alert_settings import AlertSettings
+from headrace.settings.catalogs import CatalogSettings
 from headrace.settings.keyring import from_keyring
 from headrace.settings.lineage_settings import LineageSettings
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
@@ -121,6 +122,8 @@ class Settings:
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     # By the canonical URI of a bucket.
     stores: Mapping[str, StoreSettings] = field(default_factory=dict)
+    # By the name of the catalog, in lower case.
+    catalogs: Mapping[str, CatalogSettings] = field(default_factory=dict)
     # Of a stage alone: the paths of production, and the datasets that the stage has itself.
     production: StorageLayout | None = None
     staged: frozenset[QualifiedName] = frozenset()

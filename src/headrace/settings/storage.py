@@ -98,7 +98,7 @@ class MonitoringFile(str, Enum):
     Alerts; messages to send; why the latest update did not start. And of maintenance: its log, a Delta table like the
     event log, which has one writer each; and its lock. And of the process that starts updates by schedules: its lease,
     what it has decided, and the schedules that users have paused. And of the process that takes requests: its lease,
-    the requests, and the plans that it has made.
+    the requests, and the plans that it has made. And which tables are published in metastores.
     """
 
     METRICS = "metrics.json"
@@ -118,6 +118,7 @@ class MonitoringFile(str, Enum):
     REQUESTS = "serve/requests.json"
     # A folder, of this machine.
     PLANS = "plans"
+    PUBLICATIONS = "catalogs.json"
 
 
 # What all machines share; the other files are caches, or about a machine.
@@ -129,6 +130,7 @@ _SHARED = frozenset(
         MonitoringFile.PAUSES,
         MonitoringFile.REQUEST_LEASE,
         MonitoringFile.REQUESTS,
+        MonitoringFile.PUBLICATIONS,
     }
 )
 

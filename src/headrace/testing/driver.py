@@ -23,6 +23,7 @@ from headrace.plan.steps import Plan
 from headrace.project.open import Project
 from headrace.project.test_harness import Harness, utc_now
 from headrace.runtime.failpoints import Failpoint
+from headrace.settings.catalogs import without_publishing
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -52,7 +53,8 @@ class Pipeline(ProjectFolder):
 
     def __init__(self, folder: Path, storage: Path, environ: Mapping[str, str], scratch: Path | None = None) -> None:
         settings = load_settings(find_settings(folder), environ=environ)
-        super().__init__(replace(settings, storage=str(storage)), copied=scratch is not None)
+        catalogs = without_publishing(settings.catalogs)
+        super().__init__(replace(settings, storage=str(storage), catalogs=catalogs), copied=scratch is not None)
         self._environ = environ
         self._scratch = scratch
         self._stand_ins: dict[QualifiedName, StandIn] = {}

@@ -46,6 +46,7 @@ class PipelineChanges:
             found = self._resolved(selection)
             try:
                 plan = self.updates.planning.plan(found.project.graph, found.selection)
+                self.updates.publication.check(plan)
             except RefusedPlan as refused:
                 raise RefusedPlan(with_changes(refused.plan, self.updates.flows)) from None
             return with_changes(plan, self.updates.flows)

@@ -13,6 +13,7 @@ from headrace.model.outcome import Outcome, UpdateCause
 from headrace.plan.steps import Plan
 from headrace.project.changes.gates import PolicyGate
 from headrace.project.planning.plan_update import Planning
+from headrace.project.publication.publication import PipelinePublication
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.savepoints.automatic import AutomaticSavepoints
 from headrace.project.savepoints.brokers import ask_brokers
@@ -43,6 +44,7 @@ class PipelineUpdates:
         metrics: reads the metrics that alerts are about.
         savepoints: finishes a restore that a crash has interrupted, and makes savepoints that are due.
         swaps: finishes a swap that a crash has interrupted.
+        publication: of its tables in metastores.
     """
 
     settings: Settings
@@ -55,6 +57,7 @@ class PipelineUpdates:
     metrics: ReadMetrics
     savepoints: PipelineSavepoints
     swaps: StageSwaps
+    publication: PipelinePublication
 
     def run(
         self,
@@ -97,6 +100,7 @@ class PipelineUpdates:
             cause,
             request_id,
             gate or PolicyGate(self.settings.approval, self.flows, selection),
+            self.publication,
         )
         self.savepoints.finish()
         self.swaps.finish()

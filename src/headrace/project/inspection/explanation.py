@@ -172,6 +172,7 @@ class Explanation:
             "comment": declared.comment,
             "location": declared.location.to_json(),
             "path": self.dataset.path,
+            **({"published_as": ".".join(self.dataset.published_as)} if self.dataset.published_as else {}),
             "format": "delta" if self.dataset.path else None,
             "version": self.table.version if self.table else None,
             "table": self.table.to_json() if self.table else None,
@@ -226,6 +227,8 @@ class Explanation:
         if self.dataset.path:
             state = "not created yet" if self.table is None else self.table.describe()
             lines.append(f"  table        {self.dataset.path} (delta, {state})")
+        published = ".".join(self.dataset.published_as or ())
+        lines += [f"  published as {published}"] if published else []
         for key, columns in (("partition_by", declared.partition_by), ("cluster_by", declared.cluster_by)):
             lines += [f"  {key:<12} {', '.join(columns)}"] if columns else []
         lines += [f"  property     {key} = {value}" for key, value in declared.properties.items()]

@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from headrace.graph.session_names import SessionName
+from headrace.model.names import QualifiedName
 from headrace.project.scratch import scratch
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.settings.vendor_confs import to_open_source_confs
+from headrace.spark.metastore.connections import metastore_connector
+from headrace.spark.metastore.foreign_tables import ForeignTables
 from headrace.spark.notebook.notebook_session import release_tables
 from headrace.spark.readers import auto_loader
 from headrace.spark.session.catalog_entries import clear
@@ -40,8 +44,25 @@ def open_catalog(settings: Settings, secrets: Secrets, environ: Mapping[str, str
     release_tables()
     catalog = Catalog(session, settings.layout, settings.naming, scratch("stubs"))
     clear(session)
+    _find_foreign_tables(catalog, settings, secrets, environ)
     remove_listeners()
     return catalog
+
+
+def _find_foreign_tables(catalog: Catalog, settings: Settings, secrets: Secrets, environ: Mapping[str, str]) -> None:
+    """Let queries read the tables of metastores."""
+    if not settings.catalogs:
+        return
+    tables = ForeignTables(settings.catalogs, metastore_connector(lambda: catalog.session, secrets, environ))
+
+    def register(name: QualifiedName) -> SessionName | None:
+        path = tables.location(name)
+        if path is None:
+            return None
+        catalog.register_path(name, path)
+        return catalog.names.of(name)
+
+    catalog.names.register_foreign = register
 
 
 def _log_folder(settings: Settings) -> Path:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from headrace.catalogs.published_names import publication_problems, with_published_names
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.custom_metrics import custom_metric_problems
@@ -64,6 +65,7 @@ class Resolver:
             if dataset.name == settings.event_log
         )
         graph_problems += stored_secrets(definitions, self._secrets)
+        graph_problems += tuple(publication_problems(graph.datasets, settings.catalogs, settings.naming))
         graph_problems += tuple(custom_metric_problems(graph.datasets, graph.flows_into))
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
         catalog.cleared = request.cleared(definitions)
@@ -95,7 +97,8 @@ class Resolver:
         )
         # What a stage computes is nobody's business yet.
         hooks = loaded.hooks if settings.production is None else ()
-        return Resolved(catalog, replace(resolved, unavailable=unavailable), loaded.notices, hooks)
+        datasets = with_published_names(resolved.datasets, settings.catalogs, settings.naming)
+        return Resolved(catalog, replace(resolved, datasets=datasets, unavailable=unavailable), loaded.notices, hooks)
 
     def _parameters(self) -> str:
         """A digest of the values that queries can read or that affect their results, including secrets."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from headrace.errors import InternalError, PipelineError
-from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged
+from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, Outcome, UpdateCause, UpdateState
 from headrace.plan.steps import Plan
@@ -28,6 +28,8 @@ from headrace.settings.settings import Settings
 from headrace.spark.jvm.process import jvm_pid
 from headrace.storage.change_detection import StoredState
 
+_NOT_UP_TO_DATE = "CATALOG.NOT_UP_TO_DATE"
+
 
 class UpdateGate(Protocol):
     """Decides whether the plan of an update may run, and does what has to be done before it does."""
@@ -45,6 +47,31 @@ class UpdateGate(Protocol):
 
     def before_run(self, plan: Plan) -> None:
         """Called once, under the lease, with the plan that was checked, before the update writes anything."""
+
+
+class UpdatePublication(Protocol):
+    """Publishes the tables of the pipeline in metastores."""
+
+    @property
+    def problems(self) -> Mapping[str, PipelineError]:
+        """By catalog, why its metastore was not asked, or did not do what it was asked, last time."""
+
+    def check(self, plan: Plan) -> None:
+        """Return if the names are free, or the pipeline's own.
+
+        Raises:
+            Problems: CATALOG.TABLE_TAKEN.
+        """
+
+    def claim(self, plan: Plan) -> None:
+        """Take the names of the tables that a plan fills; called under the lease, before anything is written.
+
+        Raises:
+            Problems: CATALOG.TABLE_TAKEN.
+        """
+
+    def publish(self, plan: Plan) -> tuple[PipelineError, ...]:
+        """Bring the metastores up to date with the tables; returns what could not be done."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +99,7 @@ class Update:
     replan: Callable[[Board], tuple[Resolved, Plan]]
     monitor: AlertMonitor
     gate: UpdateGate
+    publication: UpdatePublication
 
     def earlier_outcome(self) -> Outcome | None:
         """How an earlier update ended that answers the same request; None without one."""
@@ -107,6 +135,8 @@ class Update:
             emit(replace(created, code_digest=code_digest, plan_id=self.gate.plan_id, request_id=self.request_id))
             for initial_event in initial_events(settings, self.resolved.graph, plan, self.resolved.notices):
                 emit(initial_event)
+            for warning in _unpublished(self.publication.problems.values()):
+                emit(warning)
             emit(UpdateStateChanged(UpdateState.RUNNING))
             try:
                 self.apply_renames(plan)
@@ -126,6 +156,8 @@ class Update:
                     resolved, plan = self.replan(board)
                     board = run.run(plan, resolved, board)
                 self.lease.check()
+                for warning in _unpublished(self.publication.publish(plan)):
+                    emit(warning)
             except BaseException as error:
                 # Readers of the log must not wait for this update.
                 error_json = error.to_json() if isinstance(error, PipelineError) else None
@@ -139,3 +171,12 @@ class Update:
         if outcome is None:
             raise InternalError("the update left no event")
         return outcome
+
+
+def _unpublished(problems: Iterable[PipelineError]) -> Iterator[Warned]:
+    """A warning about each catalog that is not up to date."""
+    for problem in problems:
+        message = (
+            f'catalog "{problem.params["catalog"]}" is not up to date, the next update repairs it: {problem.message}'
+        )
+        yield Warned(_NOT_UP_TO_DATE, message, facts={"reason": problem.code})

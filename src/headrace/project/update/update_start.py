@@ -25,7 +25,7 @@ from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import AlertMonitor, ReadMetrics, UpdateAlerts
 from headrace.project.update.cluster_check import check_cluster, is_cluster, refuse_held_lease
 from headrace.project.update.early_stop import StopSignals
-from headrace.project.update.update import Update, UpdateGate
+from headrace.project.update.update import Update, UpdateGate, UpdatePublication
 from headrace.runtime.board import Board, remaining_selection
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
@@ -48,6 +48,7 @@ class UpdateStart:
     cause: UpdateCause
     request_id: str | None
     gate: UpdateGate
+    publication: UpdatePublication
 
     def run(
         self,
@@ -76,7 +77,9 @@ class UpdateStart:
                 found = self.planning.resolve(self.resolver.resolve, selection, skip_unavailable=self.skip_unavailable)
                 # What an update does changes what is modified, so selectors are asked once.
                 resolved, selection = found.project, found.selection
-                self.gate.check(planned(resolved.graph, selection))
+                plan = planned(resolved.graph, selection)
+                self.gate.check(plan)
+                self.publication.check(plan)
             create_storage(self.settings)
         session = resolved.catalog.session
         if is_cluster(session):
@@ -114,6 +117,7 @@ class UpdateStart:
                 replan=replan,
                 monitor=monitor,
                 gate=self.gate,
+                publication=self.publication,
             )
             # Under the lease: whoever started it twice gets one update.
             earlier = update.earlier_outcome()
@@ -123,6 +127,7 @@ class UpdateStart:
             plan = planned(resolved.graph, selection)
             with self._refusals_recorded(monitor, host), self.planning.reading():
                 self.gate.check(plan)
+                self.publication.claim(plan)
             clear_refusal(self.settings)
             return update.run(plan, selection, on_event, stop_signals)
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName
 from headrace.model.local_path import local_path
+from headrace.spark.session.own_tables import registering
 from headrace.stores.paths import StoragePath, is_below, storage_path
 
 # By application, because another session of this process starts with an empty catalog. The value of an entry is the
@@ -50,21 +51,20 @@ def drop(session: SparkSession, name: SessionName, own_folders: tuple[StoragePat
 
 
 def clear(session: SparkSession) -> None:
-    """Drop all entries of pipelines, if the catalog is in memory.
+    """Drop all entries of pipelines.
 
     Entries that other code has replaced meanwhile stay.
     """
     catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python cannot drop functions
     for function in _FUNCTIONS.pop(_application(session), {}):
         catalog.dropTempFunction(function, True)  # noqa: FBT003 - Scala's
-    if session.conf.get("spark.sql.catalogImplementation") != "in-memory":
-        return
-    for name, recorded in tuple(_of(session).items()):
-        if name.database is None:
-            if _identity(session, name) == recorded:
-                session.catalog.dropTempView(name.table)
-        elif _exists(session, name) and _belongs_to(_external_location(session, name), None, recorded):
-            session.sql(f"DROP TABLE IF EXISTS {name.text}")
+    with registering(session):
+        for name, recorded in tuple(_of(session).items()):
+            if name.database is None:
+                if _identity(session, name) == recorded:
+                    session.catalog.dropTempView(name.table)
+            elif _exists(session, name) and _belongs_to(_external_location(session, name), None, recorded):
+                session.sql(f"DROP TABLE IF EXISTS {name.text}")
     _of(session).clear()
 
 

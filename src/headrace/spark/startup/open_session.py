@@ -15,6 +15,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from headrace.connectors.fetch import storage_jar
 from headrace.spark.cluster.start_failure import start_failure
 from headrace.spark.cluster.worker_archives import ship_package
 from headrace.spark.jvm.call_sites import record_user_call_sites
@@ -22,6 +23,7 @@ from headrace.spark.jvm.class_names import cache_class_lookups
 from headrace.spark.jvm.spark_log import redact_log
 from headrace.spark.session.default_confs import cores_of, is_single_process, object_store_confs, session_confs
 from headrace.spark.session.object_stores import connect_object_stores
+from headrace.spark.session.own_tables import has_metastore
 from headrace.spark.session.scoped_confs import is_settable
 from headrace.spark.session.submitted_confs import MASTER, check_folder, refuse_connect
 from headrace.spark.startup import patches
@@ -73,6 +75,9 @@ def open_session(
         session = _new_session(SessionStart(name, connectors, confs, log_folder, environ, folder))
     jvm: Any = session._jvm  # noqa: SLF001 - PySpark's way to Java
     cache_class_lookups(jvm)
+    if has_metastore(session):
+        # A session that other code has started may lack the class that keeps our names out of its metastore.
+        add_to_class_path(jvm, [storage_jar(environ=environ)])
     master = str(session.sparkContext.master)
     if not is_single_process(master):
         ship_package(session.sparkContext)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property, partial
 from threading import RLock
 
@@ -24,6 +25,7 @@ from headrace.spark.delta.fencing import fencing_options
 from headrace.spark.delta.first_commit import NewTable, make_plain_table
 from headrace.spark.delta.tables import build_table, make_stub, struct_type
 from headrace.spark.session import catalog_entries
+from headrace.spark.session.own_tables import keep_apart, registering
 from headrace.spark.update.dataset_names import Names
 from headrace.stores.paths import StoragePath, storage_path
 
@@ -46,6 +48,7 @@ class Catalog:
         # Datasets that disable column mapping.
         self.unmapped: frozenset[QualifiedName] = frozenset()
         self._lock = RLock()
+        keep_apart(session, stubs)
         self._make_database(naming.schema)
         session.catalog.setCurrentDatabase(naming.schema)
 
@@ -70,7 +73,7 @@ class Catalog:
 
     def register_stub(self, name: QualifiedName, schema: Schema) -> None:
         """Register an empty Parquet table of this schema, which batch and streaming reads can resolve."""
-        with self._lock:
+        with self._registering():
             session_name = self.names.of(name)
             create = partial(make_stub, self.session, session_name.text, struct_type(schema), self.stubs)
             try:
@@ -85,14 +88,14 @@ class Catalog:
 
     def register_view(self, name: QualifiedName, frame: DataFrame) -> None:
         """Register a temporary view over a frame."""
-        with self._lock:
+        with self._registering():
             session_name = self.names.of(name)
             frame.createOrReplaceTempView(session_name.table)
             catalog_entries.register(self.session, session_name)
 
     def register_table(self, dataset: ResolvedDataset) -> None:
         """Register the dataset's Delta table. Create it as declared if it does not exist."""
-        with self._lock:
+        with self._registering():
             path = self._layout.table(self._naming, dataset.name)
             dataset = with_default_properties(dataset, self.default_properties)
             if table_exists(path) or self._create_plain_table(dataset, path):
@@ -119,7 +122,7 @@ class Catalog:
 
         Does nothing if a holder of the lease with a higher *fencing_token* has done it.
         """
-        with self._lock:
+        with self._registering():
             path = self._layout.table(self._naming, dataset.name)
             if not table_exists(path):
                 self.register_table(dataset)
@@ -133,14 +136,14 @@ class Catalog:
 
     def unregister(self, names: Iterable[QualifiedName]) -> None:
         """Remove names from the catalog and from the registered names. The data stays."""
-        with self._lock:
+        with self._registering():
             for name in names:
                 self._drop(self.names.of(name))
                 self.names.remove(name)
 
     def register_path(self, name: QualifiedName, path: str) -> None:
         """Register an existing Delta table under a name, whether or not it is a dataset of the pipeline."""
-        with self._lock:
+        with self._registering():
             session_name = self.names.of(name)
             if session_name.database not in (None, *self.names.databases):
                 self._make_database(str(session_name.database))
@@ -160,4 +163,10 @@ class Catalog:
 
     def _make_database(self, database: str) -> None:
         if not self.session.catalog.databaseExists(database):
-            self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
+            with registering(self.session):
+                self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
+
+    @contextmanager
+    def _registering(self) -> Iterator[None]:
+        with self._lock, registering(self.session):
+            yield

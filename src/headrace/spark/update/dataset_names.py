@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeAlias
 
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName, session_name
@@ -13,6 +14,15 @@ from headrace.settings.storage import StorageLayout
 from headrace.sql.lexer import Kind, lex
 from headrace.sql.rewrite import rewrite_names
 from headrace.stores.paths import StoragePath, storage_path
+
+RegisterForeign: TypeAlias = Callable[[QualifiedName], SessionName | None]
+# Leaves the catalog in a name that has one.
+_AS_WRITTEN = Naming()
+
+
+def _none_known(name: QualifiedName) -> SessionName | None:
+    """No metastore is known."""
+    del name
 
 
 class Names:
@@ -26,12 +36,14 @@ class Names:
         self._by_key: dict[str, QualifiedName] = {}
         self._folders: dict[StoragePath, QualifiedName] = {}
         self._reads: set[QualifiedName] | None = None
+        # Registers the table of a metastore with a name of three parts; returns its name in the session, or None.
+        self.register_foreign: RegisterForeign = _none_known
 
     def recording(self, reads: set[QualifiedName]) -> Names:
         """The same names. Adds each name that is looked up through it to *reads*."""
         found = Names(self._layout, self._naming)
         found._known, found._by_key, found._folders = self._known, self._by_key, self._folders
-        found._reads = reads
+        found._reads, found.register_foreign = reads, self.register_foreign
         return found
 
     def add(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
@@ -86,14 +98,15 @@ class Names:
         except InvalidName:
             self._refuse_own_path_in_name(text)
             return text
-        return self._session_text(name, naming) or text
+        return self._session_text(name, naming) or self._foreign_text(_AS_WRITTEN.canonical(text)) or text
 
     def to_session_query(self, text: str, naming: Naming) -> str:
         """Translate every spelling of the pipeline's names in a query to the session's."""
         for token in lex(text).tokens:
             if token.kind is Kind.QUOTED and "/" in token.text:
                 self.refuse_own_path(token.text.strip("`"))
-        return rewrite_names(text, naming, partial(self._session_text, naming=naming))
+        known = rewrite_names(text, naming, partial(self._session_text, naming=naming))
+        return rewrite_names(known, _AS_WRITTEN, self._foreign_text)
 
     def _session_text(self, name: QualifiedName, naming: Naming) -> str | None:
         """The session's spelling of a known name, or None.
@@ -108,6 +121,11 @@ class Names:
         if known is not None and self._reads is not None:
             self._reads.add(name)
         return known.text if known else None
+
+    def _foreign_text(self, name: QualifiedName) -> str | None:
+        """The session's spelling of a table of a metastore, or None."""
+        found = None if name.catalog is None else self.register_foreign(name)
+        return None if found is None else found.text
 
     def _refuse_own_path_in_name(self, text: str) -> None:
         """Check the path in a spelling such as ``delta.`/path```, which is not the name of a dataset."""

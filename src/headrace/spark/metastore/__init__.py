@@ -1,0 +1,1 @@
+"""Metastores, through the clients of the session's Java process."""
