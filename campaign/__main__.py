@@ -72,8 +72,8 @@ PROPERTIES = {
         "sets of events, in updates with a crash in each, through nine streams that keep state",
     ),
     "views": (
-        "tests/spark/test_incremental_views.py",
-        "sequences of changes of two tables, and of the views over them that are refreshed in part",
+        "tests/spark/test_incremental_views.py tests/spark/test_view_changes.py",
+        "sequences of changes of two tables and of the views over them, and generated queries with changes of theirs",
     ),
     "stores": (
         "tests/spark/test_store_laws.py",

@@ -1,91 +1,183 @@
-"""A materialized view over a join, after 1 % of its input changed: groups against all rows, in a warm session.
+"""Materialized views after 1 % of their input changed: what changed against all rows, in a warm session.
 
-Run by hand with `python bench/scenarios/views.py POLICY ROWS`, in an empty folder; POLICY is one of `refresh_policy`.
+The views are like those of TPC-H and TPC-DI, over generated data. Run by hand, in an empty folder, with
+`python bench/scenarios/views.py compare ROWS SET [VIEW,VIEW]`: each view is then refreshed in both ways, in turn.
 """
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from scenario import Contestant, Scenario, Step
+from view_sets import SETS, ViewSet
 
-# Each customer has so many orders; changes are to one customer of a hundred.
-ORDERS_OF_EACH = 20
-CHANGES = 5
-_PIPELINE = """\
+_FULL = "_full"
+_APPENDED, _UPDATED = "1 % more rows", "1 % of the rows updated"
+_HEADER = """\
 from headrace import pipelines as dp
 from pyspark.sql import SparkSession
 
 spark = SparkSession.active()
-
-
-@dp.temporary_view
-def orders():
-    return spark.read.format("delta").load("{folder}/orders")
-
-
-@dp.temporary_view
-def customers():
-    return spark.read.format("delta").load("{folder}/customers")
-
-
-@dp.materialized_view(refresh_policy="{policy}")
-def spending():
-    return spark.sql(
-        "SELECT customer, region, count(*) AS orders, sum(amount) AS amount, count(DISTINCT product) AS products, "
-        "max(note) AS newest FROM orders JOIN customers USING (customer) GROUP BY customer, region"
-    )
 """
-_APPENDED, _UPDATED = "1 % more rows", "1 % of the rows updated"
+_TABLE = """
+
+@dp.temporary_view
+def {name}():
+    return spark.read.format("delta").load("{folder}/{name}")
+"""
+_VIEW = '''
+
+@dp.materialized_view(name="{name}", refresh_policy="{policy}")
+def {name}():
+    return spark.sql("""{query}""")
+'''
 
 
-def measured(policy: str, rows: int) -> dict[str, list[float]]:
-    """The seconds of updates, by what changed before them."""
-    from headrace import Project, spark_session  # noqa: PLC0415 - the runner imports this module too
+@dataclass(frozen=True)
+class Refreshed:
+    """One refresh of a view.
 
-    work, customers = Path.cwd(), rows // ORDERS_OF_EACH
-    (work / "transformations").mkdir()
-    (work / "pipeline.yml").write_text(
-        "name: views\nconfiguration:\n  headrace.views.auto_refresh: cheaper\n", encoding="utf-8"
-    )
-    text = _PIPELINE.format(folder=work, policy=policy)
-    (work / "transformations" / "spending.py").write_text(text, encoding="utf-8")
-    spark = spark_session()
+    Attributes:
+        view: its name.
+        change: what had changed.
+        seconds: how long its flow took.
+        way: how it was refreshed.
+    """
 
-    def order(customer: str, first: int, number: int) -> object:
-        return spark.range(first, first + number).selectExpr(
-            "id",
-            f"{customer} AS customer",
-            "CAST(pmod(hash(id), 1000) AS INT) AS product",
-            "CAST(pmod(hash(id, 1), 10000) / 100 AS DECIMAL(10, 2)) AS amount",
-            "md5(CAST(id AS STRING)) AS note",
+    view: str
+    change: str
+    seconds: float
+    way: str
+
+
+class Bench:
+    """A project of views over generated tables.
+
+    Args:
+        chosen: the set of views.
+        rows: the rows of each of its large tables.
+        policies: the policies with which each view is declared, and the end of its name under each.
+        only: the views to refresh; all without any.
+    """
+
+    def __init__(self, chosen: ViewSet, rows: int, policies: Mapping[str, str], only: Sequence[str] = ()) -> None:
+        from headrace import spark_session  # noqa: PLC0415 - the runner imports this module too
+
+        self._set, self._rows = chosen, rows
+        self._views = [name for name in chosen.views if not only or name in only]
+        self._work = Path.cwd()
+        (self._work / "transformations").mkdir()
+        settings = "name: views\nmax_parallel_flows: 1\nconfiguration:\n  headrace.views.auto_refresh: cheaper\n"
+        (self._work / "pipeline.yml").write_text(settings, encoding="utf-8")
+        tables = "".join(_TABLE.format(name=name, folder=self._work) for name in chosen.tables)
+        views = "".join(
+            _VIEW.format(name=name + ending, policy=policy, query=chosen.views[name])
+            for name in self._views
+            for ending, policy in policies.items()
         )
+        (self._work / "transformations" / "views.py").write_text(_HEADER + tables + views, encoding="utf-8")
+        self._spark = spark_session()
+        for name, table in chosen.tables.items():
+            properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+            self._spark.sql(f"CREATE TABLE delta.`{self._work}/{name}` ({table.columns}) USING delta {properties}")
+            self._append(name, 0, table.rows(rows))
 
-    spark.range(customers).selectExpr("id AS customer", "concat('region ', id % 50) AS region").write.format(
-        "delta"
-    ).save(str(work / "customers"))
-    order(f"pmod(hash(id, 2), {customers})", 0, rows).write.format("delta").save(str(work / "orders"))
-    Project.open().run()
-    found: dict[str, list[float]] = {_APPENDED: [], _UPDATED: []}
-    for number in range(CHANGES):
-        chosen = f"pmod(hash(id, 2), {max(customers // 100, 1)}) * 100 + {number}"
-        first = rows + number * (rows // 100)
-        order(chosen, first, rows // 100).write.format("delta").mode("append").save(str(work / "orders"))
-        found[_APPENDED].append(_seconds(Project.open().run))
-        where = f"customer % 100 = {50 + number}"
-        spark.sql(f"UPDATE delta.`{work}/orders` SET amount = amount + 1 WHERE {where}").collect()
-        found[_UPDATED].append(_seconds(Project.open().run))
-    return found
+    def append(self, number: int) -> None:
+        """Append 1 % more rows to the large tables."""
+        for name in self._set.large:
+            every = self._set.tables[name].rows(self._rows)
+            self._append(name, every + number * (every // 100), every // 100)
+
+    def update(self, number: int) -> None:
+        """Update 1 % of the rows of the first large table."""
+        name, assignment, key = self._set.update
+        # Neighbouring rows, as those of one day are.
+        rows = self._set.tables[name].rows(self._rows)
+        first = rows // 2 + number * (rows // 100)
+        between = f"{key} BETWEEN {first} AND {first + rows // 100 - 1}"
+        self._spark.sql(f"UPDATE delta.`{self._work}/{name}` SET {assignment} WHERE {between}").collect()
+
+    def refresh(self, change: str, ending: str) -> Iterator[Refreshed]:
+        """Refresh all views of one policy."""
+        from headrace import Project  # noqa: PLC0415 - the same
+
+        outcome: Any = Project.open().run(refresh=[name + ending for name in self._views]).to_json()
+        if outcome["state"] != "COMPLETED":
+            raise SystemExit(f"the update failed: {outcome['error']}")
+        for flow in outcome["flows"]:
+            if flow["state"] == "COMPLETED":
+                name = str(flow["flow"])
+                way = str(flow.get("refresh")) + (
+                    "" if flow.get("refresh") != "full" else f" ({flow['refresh_reason']})"
+                )
+                yield Refreshed(name.removesuffix(_FULL), change, float(flow["duration_s"]), way)
+
+    def differing(self, ending: str) -> list[str]:
+        """The views that differ from a recompute, which another view has; none, if all is right."""
+
+        def rows(name: str) -> Any:
+            return self._spark.read.format("delta").load(f"{self._work}/storage/tables/default/{name}")
+
+        wrong = []
+        for name in self._views:
+            one, other = rows(name), rows(name + ending)
+            if not one.exceptAll(other).isEmpty() or not other.exceptAll(one).isEmpty():
+                wrong.append(name)
+        return wrong
+
+    def _append(self, name: str, first: int, number: int) -> None:
+        table = self._set.tables[name]
+        rows = self._spark.range(first, first + number).selectExpr(*table.expressions(self._rows))
+        rows.write.format("delta").mode("append").save(f"{self._work}/{name}")
 
 
-def _seconds(update: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    update()
-    return time.perf_counter() - began
+def compare(rows: int, chosen: ViewSet, only: Sequence[str] = ()) -> None:
+    """Refresh each view in both ways after each change, and print a table."""
+    bench = Bench(chosen, rows, {"": "incremental", _FULL: "full"}, only)
+    for ending in ("", _FULL):
+        list(bench.refresh("first", ending))
+    found: dict[str, list[Refreshed]] = {"": [], _FULL: []}
+    for number, (change, apply) in enumerate(((_APPENDED, bench.append), (_UPDATED, bench.update)) * 2):
+        apply(number // 2)
+        # The first way of one round is the last of the next.
+        for ending in ("", _FULL) if number // 2 else (_FULL, ""):
+            found[ending] += bench.refresh(change, ending)
+    print_table(found[_FULL], found[""])
+    print(f"\nviews that differ from a recompute: {', '.join(bench.differing(_FULL)) or 'none'}")
+
+
+def print_table(full: Sequence[Refreshed], partial: Sequence[Refreshed]) -> None:
+    """Print the seconds of both ways and their ratio for each view and change, and what they show as a whole."""
+    print("| view | change | all rows s | what changed s | ratio | way |\n| --- | --- | --- | --- | --- | --- |")
+    ratios: list[tuple[float, bool]] = []
+    for key in dict.fromkeys((one.view, one.change) for one in full):
+        slow = median(one.seconds for one in full if (one.view, one.change) == key)
+        some = [one for one in partial if (one.view, one.change) == key]
+        if not some:
+            continue
+        fast = median(one.seconds for one in some)
+        ratios.append((slow / fast, not some[-1].way.startswith("full")))
+        print(f"| {key[0]} | {key[1]} | {slow:.2f} | {fast:.2f} | {slow / fast:.1f} | {some[-1].way} |")
+    parts = sum(is_partial for _, is_partial in ratios)
+    print(f"\nincremental: {parts} of {len(ratios)} ({parts / len(ratios):.0%})")
+    print(f"times faster: median {median(ratio for ratio, _ in ratios):.1f}", end=", ")
+    print(f"worst {min(ratio for ratio, _ in ratios):.2f}, best {max(ratio for ratio, _ in ratios):.1f}")
+
+
+def measured(policy: str, rows: int) -> Iterator[Refreshed]:
+    """Refreshes of the views of the first set under one policy, after each change."""
+    bench = Bench(SETS["tpch"], rows, {"": policy})
+    list(bench.refresh("first", ""))
+    for number in range(2):
+        bench.append(number)
+        yield from bench.refresh(_APPENDED, "")
+        bench.update(number)
+        yield from bench.refresh(_UPDATED, "")
 
 
 def _steps(policy: str) -> Callable[[Path, Path], Sequence[Step]]:
@@ -104,21 +196,27 @@ def _make_data(folder: Path, rows: int) -> None:
 def _rows(work: Path) -> int:
     from deltalake import DeltaTable  # noqa: PLC0415 - measured processes import this module too
 
-    return int(DeltaTable(str(work / "storage" / "tables" / "default" / "spending")).count())
+    return int(DeltaTable(str(work / "storage" / "tables" / "default" / "q06_total")).count())
 
 
 SCENARIO = Scenario(
-    about="a view of a join, refreshed after 1 % of its rows changed, in a warm session",
-    rows=2_000_000,
+    about="views like those of TPC-H, refreshed after 1 % of their rows changed, in a warm session",
+    rows=200_000,
     make_data=_make_data,
-    expected_rows=lambda rows: rows // ORDERS_OF_EACH,
+    expected_rows=lambda _rows: 1,
     contestants=tuple(
         Contestant(name, prepare=lambda _work, _data: None, steps=_steps(policy), rows=_rows)
-        for name, policy in (("all rows", "full"), ("headrace", "auto"), ("groups", "incremental"))
+        for name, policy in (("all rows", "full"), ("headrace", "auto"), ("what changed", "incremental"))
     ),
 )
 
 
 if __name__ == "__main__":
-    for what, seconds in measured(sys.argv[1], int(sys.argv[2])).items():
-        print(f"measured {median(seconds)} {what}")
+    if sys.argv[1] == "compare":
+        compare(int(sys.argv[2]), SETS[sys.argv[3]], sys.argv[4].split(",") if len(sys.argv) > 4 else ())
+    else:
+        seconds: dict[str, list[float]] = {}
+        for one in measured(sys.argv[1], int(sys.argv[2])):
+            seconds.setdefault(f"{one.view}, {one.change}", []).append(one.seconds)
+        for what, found in seconds.items():
+            print(f"measured {median(found)} {what}")

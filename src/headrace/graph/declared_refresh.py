@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from headrace.cdc.delta_change_feed import FEED_PROPERTY
 from headrace.model.datasets import Dataset
+from headrace.model.expectations import Action
 from headrace.model.properties import switched_on
 from headrace.model.refresh import Obstacle, RefreshPolicy
 
@@ -16,10 +17,12 @@ def declared_obstacle(dataset: Dataset) -> Obstacle | None:
     """What prevents a view from being refreshed in part; None if only its query decides."""
     if dataset.refresh_policy is RefreshPolicy.FULL:
         return Obstacle("refresh policy", "the declaration asks for a full refresh")
-    if dataset.expectations:
-        rule = dataset.expectations[0].name
-        reason = "it counts all rows of the view, not only those that change"
-        return Obstacle(f'expectation "{rule}"', reason, "Put it on a table that the view reads")
+    for rule in dataset.expectations:
+        name, rewrite = f'expectation "{rule.name}"', "Put it on a table that the view reads"
+        if not isinstance(rule.predicate, str):
+            return Obstacle(name, "it is no condition in SQL on single rows", rewrite)
+        if rule.action not in (Action.WARN, Action.FAIL):
+            return Obstacle(name, "the rows that violate it are not in the view", rewrite)
     if dataset.metrics:
         reason = "it is computed from all rows of the view"
         return Obstacle(f'metric "{dataset.metrics[0].name}"', reason, "Compute it where the view is read")

@@ -105,11 +105,13 @@ class RefreshRule:
         method: how much of it has to be computed.
         keys: the columns of the view that hold the keys of its groups.
         obstacle: why it is always computed in full; None if it is not, or for a query that is no view's.
+        merges: whether the rows of its groups follow from their stored rows and the changed rows, for most changes.
     """
 
     method: RefreshMethod = RefreshMethod.FULL
     keys: tuple[str, ...] = ()
     obstacle: Obstacle | None = None
+    merges: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -122,13 +124,19 @@ class RefreshRule:
             return f"no: {self.obstacle.describe()}"
         if self.method is RefreshMethod.ROWS:
             return "by rows: computes the rows that changed"
-        return f"by groups: computes the groups of {', '.join(self.keys)} whose rows changed"
+        if not self.keys:
+            return "by groups: adds the changed rows to the totals"
+        groups = f"the groups of {', '.join(self.keys)}"
+        if self.merges:
+            return f"by groups: adds the changed rows to {groups}"
+        return f"by groups: computes {groups} whose rows changed"
 
     def to_json(self) -> dict[str, Any]:
         """The rule as JSON."""
         return {
             "method": self.method.value,
             "keys": list(self.keys),
+            "merges": self.merges,
             "obstacle": None if self.obstacle is None else self.obstacle.to_json(),
         }
 

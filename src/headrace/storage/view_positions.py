@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.delta_log.tables import commit_actions, has_data_changes
+from headrace.model.refresh import Refresh, RefreshMethod
 
 _OWN, _KEY, _USERS = "headrace", "view", "user_metadata"
 # Raised whenever the rules change by which changed rows are found: views are then computed in full once.
@@ -31,14 +32,23 @@ class ViewPositions:
     Attributes:
         query: the fingerprint of its query.
         inputs: the version of each table, by the table's id.
+        refresh: the refresh that committed them; None in commits of version 0.1.
+        rows_written: how many rows it changed; None if only the commit's metrics say so.
+        version: the version of the view that it made; -1 before it is committed.
     """
 
     query: str
     inputs: Mapping[str, int] = field(default_factory=dict)
+    refresh: Refresh | None = field(default=None, compare=False)
+    rows_written: int | None = field(default=None, compare=False)
+    version: int = field(default=-1, compare=False)
 
     def to_text(self, user_metadata: str | None = None) -> str:
         """The text for Delta's ``userMetadata``, including the metadata that the user has set."""
-        own = {_KEY: {"rules": RULES_VERSION, "query": self.query, "inputs": dict(self.inputs)}}
+        found: dict[str, Any] = {"rules": RULES_VERSION, "query": self.query, "inputs": dict(self.inputs)}
+        if self.refresh is not None:
+            found |= {**self.refresh.to_json(), "rows_written": self.rows_written}
+        own = {_KEY: found}
         return json.dumps({_OWN: own, **({} if user_metadata is None else {_USERS: user_metadata})})
 
 
@@ -64,10 +74,21 @@ def last_positions(path: str, version: int) -> ViewPositions | NoPositions:
                 return NoPositions(f"another writer changed the view before its version {number}")
             if found.pop("rules", None) != RULES_VERSION:
                 return NoPositions("the view was refreshed by another version of Headrace")
-            return ViewPositions(str(found["query"]), {str(key): int(value) for key, value in found["inputs"].items()})
+            return _read(found, info, number)
         if moved := change_of(actions):
             return NoPositions(f"version {number} of the view was written by {moved}")
     return NoPositions("the view has no recorded input versions")
+
+
+def _read(found: Mapping[str, Any], info: Mapping[str, Any], version: int) -> ViewPositions:
+    inputs = {str(key): int(value) for key, value in found["inputs"].items()}
+    if "refresh" not in found:
+        return ViewPositions(str(found["query"]), inputs, version=version)
+    refresh = Refresh(RefreshMethod(found["refresh"]), str(found["refresh_reason"]))
+    rows = found.get("rows_written")
+    if rows is None:
+        rows = (info.get("operationMetrics") or {}).get("numOutputRows")
+    return ViewPositions(str(found["query"]), inputs, refresh, None if rows is None else int(rows), version)
 
 
 def change_of(actions: Iterable[Mapping[str, Any]]) -> str | None:

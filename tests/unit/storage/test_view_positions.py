@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from headrace.model.names import Naming
+from headrace.model.refresh import Refresh, RefreshMethod
 from headrace.settings.storage import StorageLayout
 from headrace.storage.flow_record import FlowRecord, write_record
 from headrace.storage.held_versions import known_positions
@@ -112,3 +114,20 @@ def test_maintenance_keeps_the_versions_from_which_a_view_goes_on(tmp_path, log)
         ("table a", 3, "view view"),
         ("table b", 0, "view view"),
     }
+
+
+def test_the_counts_of_a_refresh_are_in_its_commit(log):
+    refresh = Refresh(RefreshMethod.GROUPS, "1 % of the input changed")
+    text = replace(POSITIONS, refresh=refresh, rows_written=7).to_text()
+
+    found = last_positions(*log(commit(), commit(text=text, read=0)))
+
+    assert (found.refresh, found.rows_written, found.version) == (refresh, 7, 1)
+
+
+def test_a_commit_of_an_earlier_version_has_no_counts(log):
+    text = '{"headrace": {"view": {"rules": 1, "query": "query 1", "inputs": {"table a": 3, "table b": 0}}}}'
+
+    found = last_positions(*log(commit(text=text, read=-1)))
+
+    assert (found, found.refresh, found.rows_written) == (POSITIONS, None, None)

@@ -5,6 +5,8 @@ __all__ = [
     "column_lineage",
     "distinct_counts",
     "lineage",
+    "merge_rules",
+    "plan_columns",
     "plans",
     "query_identity",
     "refresh_rules",

@@ -9,13 +9,15 @@ again from its own rows. A query that is only such a tree has its rows as groups
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from headrace.model.refresh import Obstacle, RefreshMethod, RefreshRule
+from headrace.spark.analysis.merge_rules import MergeRule, merge_rule
+from headrace.spark.analysis.plan_columns import column_id, column_of, value_of
 from headrace.spark.jvm.plan_nodes import items, node_kind
 
 # Operators that compute each of their rows from one row of their input, or only order and distribute rows.
@@ -85,7 +87,9 @@ _SEVERAL_PARTITIONS = Obstacle(
     "Write each as a materialized view of its own",
 )
 _ONE_GROUP = Obstacle(
-    "aggregate without GROUP BY", "all rows are one group", "Group by a column, and add up the groups where it is read"
+    "aggregate without GROUP BY",
+    "all rows are one group, and its values do not follow from those of the view and the changed rows",
+    "Group by a column, and add up the groups where it is read",
 )
 _NOT_DETERMINISTIC = Obstacle("expression that is not deterministic", "the same rows may give another result")
 _CLOCK = Obstacle(
@@ -107,6 +111,8 @@ class GroupedQuery:
         depth: the number of operators above it.
         keys: the expressions that make the groups, over the rows of its child, or of the plan.
         columns: the columns of the result that hold the keys.
+        merge: how its groups follow from their stored rows and the changed rows; None if they do not.
+        incomparable: why rows cannot be found by their values, so that they can only be added; None if they can.
     """
 
     plan: Any
@@ -114,11 +120,18 @@ class GroupedQuery:
     depth: int
     keys: tuple[Any, ...]
     columns: tuple[str, ...]
+    merge: MergeRule | None = None
+    incomparable: str | None = None
 
     @property
     def method(self) -> RefreshMethod:
         """How much of it a refresh computes."""
         return RefreshMethod.ROWS if self.node is None else RefreshMethod.GROUPS
+
+    @property
+    def follows_from_rows(self) -> bool:
+        """Whether its new rows follow from its stored rows and the changed rows of its tree, for most changes."""
+        return self.node is None or self.merge is not None
 
     @property
     def tree(self) -> Any:
@@ -140,7 +153,7 @@ def refresh_rule(frame: DataFrame, is_table: Callable[[Any], bool]) -> RefreshRu
         found = Obstacle("plan of the query", f"it cannot be read ({type(error).__name__})")
     if isinstance(found, Obstacle):
         return RefreshRule(obstacle=found)
-    return RefreshRule(found.method, () if found.node is None else found.columns)
+    return RefreshRule(found.method, () if found.node is None else found.columns, merges=found.merge is not None)
 
 
 def grouped_query(frame: DataFrame, is_table: Callable[[Any], bool]) -> GroupedQuery | Obstacle:
@@ -169,15 +182,17 @@ def _aggregated(plan: Any, node: Any, above: list[Any], is_table: Callable[[Any]
     if refused is not None:
         return refused
     keys = tuple(items(node.child().output() if is_distinct else node.groupingExpressions()))
-    if not keys:
+    outputs = [] if is_distinct else list(items(node.aggregateExpressions()))
+    merge = merge_rule(node, above, outputs)
+    if not keys and (isinstance(merge, str) or merge.hides_groups):
         return _ONE_GROUP
     # The columns of the node that have the values of each key.
-    outputs = [] if is_distinct else list(items(node.aggregateExpressions()))
     ids = [
-        {_id(key)} if is_distinct else {_id(output) for output in outputs if _value(output).semanticEquals(key)}
+        {column_id(key)} if is_distinct else {column_id(one) for one in outputs if value_of(one).semanticEquals(key)}
         for key in keys
     ]
-    return _with_columns(plan, node, above, keys, ids)
+    found = _with_columns(plan, node, above, keys, ids)
+    return found if isinstance(found, Obstacle) or isinstance(merge, str) else replace(found, merge=merge)
 
 
 def _windowed(plan: Any, above: list[Any], top: Any, is_table: Callable[[Any], bool]) -> GroupedQuery | Obstacle:
@@ -202,7 +217,7 @@ def _windowed(plan: Any, above: list[Any], top: Any, is_table: Callable[[Any], b
     refused = _refused_tree(node.child(), is_table)
     if refused is not None:
         return refused
-    ids = [{_id(key)} if node_kind(key) == "AttributeReference" else set() for key in keys]
+    ids = [{column_id(key)} if node_kind(key) == "AttributeReference" else set() for key in keys]
     return _with_columns(plan, node, path, keys, ids)
 
 
@@ -213,9 +228,8 @@ def _rows(plan: Any, node: Any, is_table: Callable[[Any], bool]) -> GroupedQuery
         return refused
     keys = tuple(items(plan.output()))
     incomparable = next(filter(_is_incomparable, keys), None)
-    if incomparable is not None:
-        return _refused_key(incomparable)
-    return GroupedQuery(plan, None, 0, keys, tuple(str(key.name()) for key in keys))
+    reason = None if incomparable is None else _refused_key(incomparable).describe()
+    return GroupedQuery(plan, None, 0, keys, tuple(str(key.name()) for key in keys), incomparable=reason)
 
 
 def _with_columns(
@@ -223,7 +237,7 @@ def _with_columns(
 ) -> GroupedQuery | Obstacle:
     columns: list[str] = []
     for key, found in zip(keys, ids, strict=True):
-        name = None if _is_incomparable(key) else _column_of(found, node, above)
+        name = None if _is_incomparable(key) else column_of(found, node, above)
         if name is None:
             return _refused_key(key)
         columns.append(name)
@@ -368,26 +382,3 @@ def _refused_key(key: Any) -> Obstacle:
     return Obstacle(
         f"key {text}", "the view has no column with its values", "Add it to the columns of the view, without a cast"
     )
-
-
-def _column_of(ids: set[int], node: Any, above: list[Any]) -> str | None:
-    """The column of the result with the values of one of some columns of a node; None without one."""
-    for operator in reversed(above):
-        if node_kind(operator) == "Project":
-            ids = {_id(given) for given in items(operator.projectList()) if _refers(given) in ids}
-    top = above[0] if above else node
-    return next((str(column.name()) for column in items(top.output()) if _id(column) in ids), None)
-
-
-def _value(output: Any) -> Any:
-    return output.child() if node_kind(output) == "Alias" else output
-
-
-def _refers(given: Any) -> int | None:
-    """The id of the column that an expression passes on unchanged; None if it computes something."""
-    value = _value(given)
-    return _id(value) if node_kind(value) == "AttributeReference" else None
-
-
-def _id(named: Any) -> int:
-    return int(named.exprId().id())

@@ -65,13 +65,16 @@ class DeltaTransaction:
 
     def __post_init__(self) -> None:
         """Start with no actions."""
-        self._actions = self._sequence([])
+        self._actions = _sequence(self.session, [])
 
     def rows(self) -> DataFrame:
         """The rows of the table version that the transaction reads."""
         option = self._jvm.scala.Option
         # Pinned to that snapshot, without a lookup of the version in the log, which may no longer have it.
-        pinned = self.log.createRelation(self._sequence([]), option.apply(self.opened.snapshot()), option.empty(), True)  # noqa: FBT003 - Scala's
+        pinned = self.log.createRelation(
+            *(_sequence(self.session, []), option.apply(self.opened.snapshot()), option.empty()),
+            True,  # noqa: FBT003 - Scala's
+        )
         return DataFrame(self.session._jsparkSession.baseRelationToDataFrame(pinned), self.session)  # noqa: SLF001
 
     def newest_of(self, transaction: str) -> int:
@@ -110,6 +113,12 @@ class DeltaTransaction:
         finally:
             self.session.catalog.dropTempView(name)
 
+    def delete_all(self) -> None:
+        """Delete all rows of the table; reads none of them."""
+        java: Any = self.session._jsparkSession  # noqa: SLF001 - the same
+        delete = self._analyzed(java.sessionState(), f"DELETE FROM delta.{quoted(self.path)}", None)  # noqa: S608 - a name, quoted
+        self._add(delete.performDelete(java, self.log, self.opened).productElement(0))
+
     def add(self, rows: DataFrame) -> None:
         """Add rows with the columns of the table."""
         self._add(self.opened.writeFiles(rows._jdf))  # noqa: SLF001
@@ -132,7 +141,7 @@ class DeltaTransaction:
             counted.put(name, metric)
         self.opened.registerSQLMetrics(java, spark.api.python.PythonUtils.toScalaMap(counted))
         merge = scala_object(spark.sql.delta, "DeltaOperations$Merge$")
-        nothing = self._sequence([])
+        nothing = _sequence(self.session, [])
         self.opened.commit(self._actions, merge.apply(self._jvm.scala.Option.empty(), nothing, nothing, nothing))
         changed = delta_table(self.session, self.path).toDF().queryExecution().analyzed()
         java.sharedState().cacheManager().recacheByPlan(java, changed)
@@ -154,7 +163,7 @@ class DeltaTransaction:
 
     def add_actions(self, actions: Sequence[Any]) -> None:
         """Add actions of Delta's own to the commit."""
-        self._add(self._sequence(actions))
+        self._add(_sequence(self.session, actions))
 
     def end(self, operation: Any) -> None:
         """Commit all changes, as an operation of Delta's."""
@@ -176,12 +185,11 @@ class DeltaTransaction:
         java: Any = self.session._jsparkSession  # noqa: SLF001 - the same
         delta = self._jvm.org.apache.spark.sql.delta
         before = self.opened.snapshot().domainMetadata()
-        delete = self._analyzed(java.sessionState(), f"DELETE FROM delta.{quoted(self.path)}", None)  # noqa: S608 - the same
-        self._add(delete.performDelete(java, self.log, self.opened).productElement(0))
+        self.delete_all()
         metadata = delta.DeltaLog.forTable(java, model).unsafeVolatileSnapshot().metadata()
         self.opened.updateMetadataForNewTableInReplace(metadata)
         domains = scala_object(delta, "DomainMetadataUtils$")
-        self._add(domains.handleDomainMetadataForReplaceTable(before, self._sequence([])))
+        self._add(domains.handleDomainMetadataForReplaceTable(before, _sequence(self.session, [])))
         none = self._jvm.scala.Option.empty()
         operation = getattr(delta, "DeltaOperations$ReplaceTable")(metadata, False, True, False, *([none] * 7))  # noqa: FBT003 - Scala's
         self.add_batches({transaction: version})
@@ -204,12 +212,15 @@ class DeltaTransaction:
     def _add(self, actions: Any) -> None:
         self._actions = self._actions.concat(actions)
 
-    def _sequence(self, items: Sequence[Any]) -> Any:
-        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(items)).toList()
-
     @property
     def _jvm(self) -> Any:
         return self.session._jvm  # noqa: SLF001 - the same
+
+
+def _sequence(session: SparkSession, items: Sequence[Any]) -> Any:
+    """A Scala sequence."""
+    jvm: Any = session._jvm  # noqa: SLF001 - the same
+    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(items)).toList()
 
 
 def scala_object(package: Any, name: str) -> Any:

@@ -112,4 +112,4 @@ class BatchFlowExecution:
         if not chosen.input_bytes:
             return record
         cost = RefreshCost(time.monotonic() - began_s, chosen.input_bytes, changed_bytes)
-        return replace(record, refresh_costs={**record.refresh_costs, chosen.refresh.method.value: cost})
+        return replace(record, refresh_costs={**record.refresh_costs, chosen.cost_key: cost})

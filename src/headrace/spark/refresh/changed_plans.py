@@ -18,9 +18,20 @@ from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.refresh.plan_builder import PlanNodes
 
 # Operators that pass on the rows and columns of their input.
-_PASSES = frozenset(
+PASSES = frozenset(
     {"SubqueryAlias", "View", "Sort", "Repartition", "RepartitionByExpression", "RebalancePartitions", "ResolvedHint"}
 )
+# Operators whose result is the sum of their results for each row.
+_SUMS = PASSES | {"Project", "Filter", "Generate", "Expand", "Union"}
+# The sides of a join for which it is that too.
+_SUMMED_SIDES = {
+    "INNER": (True, True),
+    "CROSS": (True, True),
+    "LEFT OUTER": (True, False),
+    "LEFT SEMI": (True, False),
+    "LEFT ANTI": (True, False),
+    "RIGHT OUTER": (False, True),
+}
 _LEFT_NULLS, _RIGHT_NULLS = ("RIGHT OUTER", "FULL OUTER"), ("LEFT OUTER", "FULL OUTER")
 
 
@@ -42,6 +53,18 @@ class ChangedPlans:
         if not children:
             return [plan] if self._is_table(plan) else []
         return [leaf for child in children for leaf in self.tables(child)]
+
+    def sums_over(self, plan: Any) -> list[bool]:
+        """For each of :meth:`tables`, whether the rows of a tree are the sum of those for each row of the table."""
+        children = list(items(plan.children()))
+        if not children:
+            return [True] if self._is_table(plan) else []
+        below = [self.sums_over(child) for child in children]
+        kind = node_kind(plan)
+        if kind == "Join":
+            sides = _SUMMED_SIDES.get(str(plan.joinType().sql()), (False, False))
+            return [one and side for side, found in zip(sides, below, strict=True) for one in found]
+        return [one and kind in _SUMS for found in below for one in found]
 
     def with_rows(self, plan: Any, rows_of: Callable[[Any], DataFrame]) -> Any:
         """The plan with other rows for each of its tables."""
@@ -74,7 +97,7 @@ class ChangedPlans:
             position += 1
         child = self.changed(children[position], number, changed, rows_of)
         kind = node_kind(plan)
-        if kind in _PASSES:
+        if kind in PASSES:
             return child
         if kind == "Union":
             empty = [self._nodes.empty(other) for other in children]
@@ -103,7 +126,7 @@ class ChangedPlans:
         kind = node_kind(plan)
         if not children:
             return self._nodes.standing_in(plan, rows_of(plan)) if self._is_table(plan) else plan
-        if kind in _PASSES or (kind == "Join" and str(plan.joinType().sql()) == "LEFT ANTI"):
+        if kind in PASSES or (kind == "Join" and str(plan.joinType().sql()) == "LEFT ANTI"):
             return self.all_rows(children[0], rows_of)
         below = [self.all_rows(child, rows_of) for child in children]
         whole = self._nodes.with_children(plan, below)

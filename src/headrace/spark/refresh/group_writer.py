@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from headrace.delta_log.tables import commit_actions, has_data_changes, newest_version
 from headrace.events.types import BatchDone
 from headrace.model.batch_commit import BatchCommit
+from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import FlowCounts
 from headrace.model.refresh import Refresh
 from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit
 from headrace.spark.delta.conflicts import Outdated
 from headrace.spark.delta.transaction import DeltaTransaction
-from headrace.spark.refresh.touched_groups import GroupChange
+from headrace.spark.refresh.view_change import ViewChange, in_groups
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.guard import Guard
 from headrace.storage.view_positions import ViewPositions
 
+# Views up to this size are written as a whole: that takes less time than to find the rows that are gone.
+_REWRITTEN_BYTES = 8 << 20
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def is_small_view(opened: DeltaTransaction) -> bool:
+    """Whether the view that a transaction changes is written as a whole."""
+    return int(opened.opened.snapshot().sizeInBytes()) <= _REWRITTEN_BYTES
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,8 @@ class GroupWriter:
         transaction: the id of the flow's transactions.
         guard: failpoints and fencing.
         emit: receives a BatchDone for each commit.
+        known_counts: the counts of a commit that the event log has already; by flow, epoch and batch id.
+        expectations: how many rows of the view pass and fail each of its expectations afterwards.
         now_s: a clock for durations.
     """
 
@@ -43,12 +56,14 @@ class GroupWriter:
     transaction: str
     guard: Guard
     emit: Emit
+    known_counts: Callable[[str, int, int], FlowCounts | None]
+    expectations: tuple[ExpectationCount, ...] = ()
     now_s: Callable[[], float] = time.monotonic
 
     def write(
         self,
         opened: DeltaTransaction,
-        change: GroupChange | None,
+        change: ViewChange | None,
         positions: ViewPositions,
         refresh: Refresh,
         began_s: float,
@@ -70,17 +85,33 @@ class GroupWriter:
         self.guard.before(Failpoint.BEFORE_WRITE)
         if has_data_changes(opened.path, batch_id, newest_version(opened.path)):
             raise Outdated
+        rows_written = change.changed if change else 0
+        positions = replace(positions, refresh=refresh, rows_written=rows_written)
         text = positions.to_text(opened.session.conf.get(_METADATA, None))
         with with_confs(opened.session, {_METADATA: text}):
             self._commit(opened, change, batch_id)
         self.guard.failpoint(Failpoint.WRITTEN)
-        counts = FlowCounts(rows_written=change.changed if change else 0, refresh=refresh)
+        counts = FlowCounts(rows_written=rows_written, expectations=self.expectations, refresh=refresh)
         duration_ms = int((self.now_s() - began_s) * 1000)
         commit = BatchCommit.of(batch_id, commit_actions(opened.path, batch_id) or ()) if change else None
         self.emit(BatchDone(self.flow, self.dataset, self.epoch, batch_id, counts, duration_ms, None, None, commit))
         self.guard.failpoint(Failpoint.COUNTED)
 
-    def _commit(self, opened: DeltaTransaction, change: GroupChange | None, batch_id: int) -> None:
+    def count_again(self, positions: ViewPositions, path: str) -> None:
+        """Report a refresh that is in the view, and that a crash kept out of the event log.
+
+        Args:
+            positions: those of its commit.
+            path: of the view.
+        """
+        number, rows = positions.version, positions.rows_written
+        if positions.refresh is None or rows is None or self.known_counts(self.flow, self.epoch, number) is not None:
+            return
+        counts = FlowCounts(rows_written=rows, refresh=positions.refresh, recovered=True)
+        commit = BatchCommit.of(number, commit_actions(path, number) or ())
+        self.emit(BatchDone(self.flow, self.dataset, self.epoch, number, counts, None, None, None, commit))
+
+    def _commit(self, opened: DeltaTransaction, change: ViewChange | None, batch_id: int) -> None:
         if change is None:
             opened.record({self.transaction: batch_id})
             return
@@ -90,10 +121,20 @@ class GroupWriter:
             "numTargetRowsDeleted": change.removed,
             "numOutputRows": change.added,
         }
-        if change.removed and (
-            opened.delete_matching(change.keys, change.keys.columns, null_safe=True) != change.removed
-        ):
-            raise Outdated
-        if change.added:
-            opened.add(change.rows)
+        kept = self._remove(opened, change) if change.removed else None
+        rows = change.rows if kept is None else kept.unionByName(change.rows)
+        if kept is not None or change.added:
+            opened.add(rows)
         opened.commit((self.transaction, batch_id), metrics)
+
+    def _remove(self, opened: DeltaTransaction, change: ViewChange) -> DataFrame | None:
+        """Remove the stored rows of the groups that change; returns rows that have to be written again, if any."""
+        if change.keys is None:
+            opened.delete_all()
+            return None
+        if is_small_view(opened):
+            opened.delete_all()
+            return in_groups(opened.rows(), F.broadcast(change.keys), change.keys.columns, matching=False)
+        if opened.delete_matching(change.keys, change.keys.columns, null_safe=True) != change.removed:
+            raise Outdated
+        return None

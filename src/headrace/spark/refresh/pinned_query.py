@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from headrace.model.refresh import Obstacle
 from headrace.spark.analysis.refresh_rules import GroupedQuery, grouped_query
 from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.refresh.changed_plans import ChangedPlans
+from headrace.spark.refresh.group_rows import outputs_of
 from headrace.spark.refresh.pinned_tables import PinnedTable, PinnedTables, fits, reads_newest
 from headrace.spark.refresh.plan_builder import PlanNodes
 
@@ -46,14 +47,34 @@ class PinnedQuery:
         """All rows of the query."""
         return self.nodes.frame(self.plans.with_rows(self.query.plan, self._now))
 
-    def groups(self, keys: DataFrame) -> DataFrame:
-        """The rows of the query in the groups with these keys."""
+    def groups(self, keys: DataFrame, rows_of: Callable[[Any], DataFrame]) -> DataFrame:
+        """The rows of the query in the groups with these keys.
+
+        Args:
+            keys: the keys, in the order of the query's.
+            rows_of: the rows of a leaf, at least those of these groups.
+        """
 
         def only_groups(child: Any) -> Any:
-            return self.nodes.matching(self.plans.with_rows(child, self._now), self.query.keys, keys)
+            return self.nodes.matching(self.plans.with_rows(child, rows_of), self.query.keys, keys)
 
         query = self.query
         plan = only_groups(query.plan) if query.node is None else self.plans.below(query.plan, query.depth, only_groups)
+        return self.nodes.frame(plan)
+
+    def from_groups(self, values: DataFrame, columns: Mapping[str, Any]) -> DataFrame:
+        """The rows of the query, computed from the values of its aggregate functions.
+
+        Args:
+            values: a row for each group.
+            columns: what the columns of *values* hold: keys and aggregate functions of the plan.
+        """
+        query, known = self.query, [(part, name) for name, part in columns.items()]
+
+        def computed(node: Any) -> Any:
+            return outputs_of(self.nodes, node, known, values)
+
+        plan = self.plans.below(query.plan, query.depth - 1, computed) if query.depth else computed(query.plan)
         return self.nodes.frame(plan)
 
     def _now(self, leaf: Any) -> DataFrame:
@@ -62,6 +83,11 @@ class PinnedQuery:
     def table_of(self, leaf: Any) -> PinnedTable:
         """The table that a leaf reads."""
         return next(table for known, table in zip(self.leaves, self.tables, strict=True) if known.equals(leaf))
+
+    def adds_up(self, changed: Collection[str]) -> bool:
+        """Whether the rows that are grouped are a sum over the rows of each of some tables, given by their ids."""
+        sums = zip(self.plans.tables(self.query.tree), self.plans.sums_over(self.query.tree), strict=True)
+        return all(is_sum for leaf, is_sum in sums if self.table_of(leaf).table_id in changed)
 
     def used_columns(self, table: PinnedTable) -> frozenset[str]:
         """The columns of a table that the query uses."""

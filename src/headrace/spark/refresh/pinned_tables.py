@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,7 +24,7 @@ from headrace.model.schema import Schema
 from headrace.spark.analysis.relations import delta_index
 from headrace.spark.comparison.comparable_values import comparable_column
 from headrace.spark.delta.transaction import scala_object
-from headrace.spark.jvm.plan_nodes import items
+from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.session.active_session import make_active
 from headrace.storage.view_positions import change_of
 
@@ -33,6 +34,14 @@ _FEED_COLUMNS = frozenset({_CHANGE, "_commit_version", "_commit_timestamp"})
 # The column that says how many more of a row a table has than before; negative for fewer.
 MORE = "__headrace_more"
 _MOST_COMMITS = 1_000
+
+
+class ChangeKind(Enum):
+    """What commits did to the rows of a table."""
+
+    NONE = "none"
+    APPENDED = "appended"
+    ANY = "any"
 
 
 def reads_newest(leaf: Any) -> bool:
@@ -74,12 +83,18 @@ class PinnedTable:
         """The bytes of its files."""
         return int(self.snapshot.sizeInBytes())
 
-    def changes_since(self, version: int, used: frozenset[str]) -> DataFrame:
+    def rows_at(self, version: int) -> DataFrame:
+        """The rows of an older version."""
+        return self.session.read.format("delta").option("versionAsOf", version).load(self.path)
+
+    def changes_since(self, version: int, used: frozenset[str], kind: ChangeKind) -> DataFrame:
         """The rows that the version has more often, or less often, than an older one, with :data:`MORE`.
 
         Rows that a commit only moved to another file cancel out, and so do rows that differ in other columns than
-        those *used*, which have any value then.
+        those *used*, which have any value then. Rows that were only appended are not compared with each other.
         """
+        if kind is ChangeKind.APPENDED:
+            return self._appended_since(version).withColumn(MORE, F.lit(1).cast("bigint"))
         jvm: Any = self.session._jvm  # noqa: SLF001 - the same
         make_active(self.session)
         none, some = jvm.scala.Option.empty(), jvm.scala.Option.apply(self.snapshot)
@@ -90,7 +105,23 @@ class PinnedTable:
         changes = reader.changesToBatchDF(self.log, version + 1, self.version, java, none, some, from_files, none)
         rows = DataFrame(changes, self.session)
         more = F.when(F.col(_CHANGE).isin(*_ADDED), 1).otherwise(-1)
-        return _netted(rows.withColumn(MORE, more).drop(*_FEED_COLUMNS), used)
+        return netted(rows.withColumn(MORE, more).drop(*_FEED_COLUMNS), used)
+
+    def _appended_since(self, version: int) -> DataFrame:
+        """The rows of the files that later commits have added, without a look at the older version.
+
+        Delta's reader of changes first rebuilds the older snapshot, which takes longer than to read a few files.
+        """
+        jvm: Any = self.session._jvm  # noqa: SLF001 - the same
+        make_active(self.session)
+        none, files = jvm.scala.Option.empty(), jvm.java.util.ArrayList()
+        commits = self.log.getChanges(version + 1, self.version, none, True)  # noqa: FBT003 - Scala's
+        while commits.hasNext():
+            for action in items(commits.next()._2()):  # noqa: SLF001 - a Scala pair
+                if node_kind(action) == "AddFile" and action.dataChange():
+                    files.add(action)
+        added = jvm.org.apache.spark.api.python.PythonUtils.toSeq(files).toList()
+        return DataFrame(self.log.createDataFrame(self.snapshot, added, False, none), self.session)  # noqa: FBT003 - Scala's
 
 
 class PinnedTables:
@@ -133,7 +164,7 @@ def reason_for_reading_all(table: PinnedTable, since: int) -> str | None:
         return f"{table.path} is older than at the last refresh"
     if table.version - since > _MOST_COMMITS:
         return f"{table.path} has more than {_MOST_COMMITS:,} commits since the last refresh"
-    if _FEED_COLUMNS & {name.casefold() for name in table.rows().columns}:
+    if _FEED_COLUMNS & {str(name).casefold() for name in table.snapshot.metadata().schema().fieldNames()}:
         return f"{table.path} has a column with a name that Delta uses for changes"
     for number in range(since + 1, table.version + 1):
         actions = commit_actions(table.path, number)
@@ -148,18 +179,25 @@ def reason_for_reading_all(table: PinnedTable, since: int) -> str | None:
     return None
 
 
-def changed_bytes(table: PinnedTable, since: int) -> int:
-    """The bytes of the files that commits after a version added or removed."""
-    total = 0
+def changed_files(table: PinnedTable, since: int) -> tuple[ChangeKind, int]:
+    """What the commits after a version did, and the bytes of the files that they added or removed."""
+    kind, total = ChangeKind.NONE, 0
     for number in range(since + 1, table.version + 1):
         for action in commit_actions(table.path, number) or ():
             file: Mapping[str, Any] = action.get("add") or action.get("remove") or {}
             total += int(file.get("size") or 0) if file.get("dataChange") else 0
-    return total
+            if "remove" in action or "cdc" in action or file.get("deletionVector"):
+                kind = ChangeKind.ANY
+            elif "add" in action and kind is ChangeKind.NONE:
+                kind = ChangeKind.APPENDED
+    return kind, total
 
 
-def _netted(changes: DataFrame, used: frozenset[str]) -> DataFrame:
-    """The rows that were added more often than removed, or the reverse."""
+def netted(changes: DataFrame, used: frozenset[str]) -> DataFrame:
+    """The rows that were added more often than removed, or the reverse, as :data:`MORE` says.
+
+    Rows are equal if their columns *used* are; the others then have the values of one of them.
+    """
     names = [name for name in changes.columns if name != MORE]
     fields = changes.select(*map(quoted, names)).schema.jsonValue()["fields"]
     columns = {column.names[0]: column for column in compared_columns(fields, fields)}
@@ -171,8 +209,8 @@ def _netted(changes: DataFrame, used: frozenset[str]) -> DataFrame:
         MORE,
     )
     keys = [f"{letter}{number}" for letter in "ce" for number in range(len(wanted))]
-    netted = rows.groupBy(*keys).agg(F.sum(MORE).alias(MORE), F.any_value("row").alias("row"))
-    kept = netted.filter(F.col(MORE) != 0)
+    sums = rows.groupBy(*keys).agg(F.sum(MORE).alias(MORE), F.any_value("row").alias("row"))
+    kept = sums.filter(F.col(MORE) != 0)
     return kept.select(*(F.col("row").getField(name).alias(name) for name in names), MORE)
 
 

@@ -34,7 +34,10 @@ class PlanNodes:
         return plan.withNewChildren(self.sequence(children))
 
     def matching(self, plan: Any, values: Sequence[Any], keys: DataFrame) -> Any:
-        """The rows of a plan for which expressions have the values of one of the rows of *keys*; NULL equals NULL."""
+        """The rows of a plan for which expressions have the values of one of the rows of *keys*; NULL equals NULL.
+
+        A hint of *keys* to broadcast them is kept.
+        """
         other = keys._jdf.queryExecution().analyzed()  # noqa: SLF001 - the same
         expressions = self._catalyst.expressions
         condition = None
@@ -45,8 +48,8 @@ class PlanNodes:
 
     def values(self, plan: Any, values: Sequence[Any], names: Sequence[str]) -> DataFrame:
         """The values of expressions in the rows of a plan."""
-        named = [self._alias(value, name, self._new_id()) for value, name in zip(values, names, strict=True)]
-        return self.frame(self._project(named, plan))
+        named = [self.alias(value, name, self.new_id()) for value, name in zip(values, names, strict=True)]
+        return self.frame(self.project(named, plan))
 
     def with_nulls(self, plan: Any, sides: Sequence[Any]) -> Any:
         """The rows of a plan, and each of them again with NULL in the columns of each of some plans."""
@@ -64,25 +67,40 @@ class PlanNodes:
             projections.append(self.sequence(row))
         fresh = [column.newInstance().withNullability(True) for column in output]  # noqa: FBT003 - Scala's
         expand = self._catalyst.plans.logical.Expand(self.sequence(projections), self.sequence(fresh), plan)
-        return self._project(self._renamed(fresh, output), expand)
+        return self.project(self.renamed(fresh, output), expand)
 
     def standing_in(self, leaf: Any, rows: DataFrame) -> Any:
         """Rows in the place of those of a leaf, with the ids of its columns."""
-        plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - the same
-        columns = {str(column.name()): column for column in items(plan.output())}
+        plan, columns = self.columns(rows)
         wanted = list(items(leaf.output()))
-        return self._project(self._renamed([columns[str(column.name())] for column in wanted], wanted), plan)
+        return self.project(self.renamed([columns[str(column.name())] for column in wanted], wanted), plan)
+
+    def columns(self, rows: DataFrame) -> tuple[Any, dict[str, Any]]:
+        """The plan of rows, and its columns by name."""
+        plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - the same
+        return plan, {str(column.name()): column for column in items(plan.output())}
 
     def empty(self, plan: Any) -> Any:
         """No rows, with the columns of a plan."""
         data, none = self.sequence([]), self._jvm.scala.Option.empty()
         return self._catalyst.plans.logical.LocalRelation(plan.output(), data, False, none)  # noqa: FBT003 - Scala's
 
-    def join(self, left: Any, right: Any, kind: str, condition: Any) -> Any:
-        """A join; *kind* is the name of its type in Scala, *condition* an option."""
+    def join(self, left: Any, right: Any, kind: str, condition: Any, small: int | None = None) -> Any:
+        """A join.
+
+        Args:
+            left: the plan of the left side.
+            right: that of the right side.
+            kind: the name of its type in Scala.
+            condition: an option.
+            small: the side to broadcast, 0 or 1; None leaves it to Spark.
+        """
+        logical = self._catalyst.plans.logical
         kinds = scala_object(self._catalyst.plans, "JoinType$")
-        hint = scala_object(self._catalyst.plans.logical, "JoinHint$").NONE()
-        return self._catalyst.plans.logical.Join(left, right, kinds.apply(kind), condition, hint)
+        none, some = self._jvm.scala.Option.empty(), self._jvm.scala.Option.apply
+        broadcast = some(logical.HintInfo(some(scala_object(logical, "BROADCAST$"))))
+        hint = logical.JoinHint(broadcast if small == 0 else none, broadcast if small == 1 else none)
+        return logical.Join(left, right, kinds.apply(kind), condition, hint)
 
     def sequence(self, values: Sequence[Any]) -> Any:
         """A Scala sequence."""
@@ -91,19 +109,22 @@ class PlanNodes:
             given.add(value)
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(given).toList()
 
-    def _renamed(self, values: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
+    def renamed(self, values: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
         """Values under the names and the ids of columns."""
         return [
-            self._alias(value, str(column.name()), column.exprId())
+            self.alias(value, str(column.name()), column.exprId())
             for value, column in zip(values, columns, strict=True)
         ]
 
-    def _project(self, named: Sequence[Any], plan: Any) -> Any:
+    def project(self, named: Sequence[Any], plan: Any) -> Any:
+        """A projection."""
         return self._catalyst.plans.logical.Project(self.sequence(named), plan)
 
-    def _alias(self, value: Any, name: str, expr_id: Any) -> Any:
+    def alias(self, value: Any, name: str, expr_id: Any) -> Any:
+        """An expression with a name and an id."""
         none = self._jvm.scala.Option.empty()
         return self._catalyst.expressions.Alias(value, name, expr_id, self.sequence([]), none, self.sequence([]))
 
-    def _new_id(self) -> Any:
+    def new_id(self) -> Any:
+        """An id that no other column has."""
         return scala_object(self._catalyst.expressions, "NamedExpression$").newExprId()

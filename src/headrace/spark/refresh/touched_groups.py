@@ -1,142 +1,117 @@
-"""The groups of a view that changes of its tables touch, computed again and compared with the stored ones."""
+"""The groups of a view that changes of its tables touch, and their rows, computed from all rows of these groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.model.comparable_types import compared_columns
 from headrace.model.names import quoted
-from headrace.spark.cdc.batch_cache import BatchCache, is_small
-from headrace.spark.comparison.comparable_values import comparable_column
+from headrace.spark.cdc.batch_cache import BatchCache
+from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.refresh.pinned_query import PinnedQuery
-from headrace.spark.refresh.pinned_tables import MORE, exact_text
+from headrace.spark.refresh.signed_rows import TableChange
+from headrace.spark.refresh.view_change import with_small_broadcast
 
-_TEXT = "__headrace_text_"
-_KEY, _VALUE, _ADDED, _REMOVED = "__headrace_key_", "__headrace_value_", "__headrace_added", "__headrace_removed"
-
-
-@dataclass(frozen=True)
-class GroupChange:
-    """What changes in a view.
-
-    Attributes:
-        keys: the keys of the groups that change, with the names of the view's columns.
-        rows: the new rows of these groups.
-        changed: how many rows of the view change: are added, removed, or get other values.
-        added: how many new rows the groups have.
-        removed: how many stored rows they have.
-    """
-
-    keys: DataFrame
-    rows: DataFrame
-    changed: int
-    added: int
-    removed: int
+_KEY = "__headrace_key_"
+# Tables from this size on are read only as far as the touched groups need.
+_REDUCED_BYTES = 4 << 20
+# From this size on, the least and the greatest key are found, with which Delta skips files.
+_SKIPPED_BYTES = 64 << 20
+# Types whose values Python and Spark write alike.
+_BOUNDED = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
 
 
-def touched_keys(query: PinnedQuery, since: Mapping[str, int], cache: BatchCache) -> DataFrame | None:
-    """The keys of the groups that a change may have touched since older versions of the tables; None for none.
+def touched_keys(query: PinnedQuery, changes: Mapping[str, TableChange], cache: BatchCache) -> DataFrame:
+    """The keys of the groups that changes may have touched; perhaps others.
 
     Args:
         query: the query.
-        since: the older version by the id of the table.
-        cache: keeps what is read of each table.
+        changes: the changes of its tables by the table's id.
+        cache: keeps the keys.
     """
-    changes = {
-        table.table_id: cache.eager(table.changes_since(since[table.table_id], query.used_columns(table)))
-        for table in query.inputs.values()
-        if table.version > since[table.table_id]
-    }
-    changed = {table_id: frame for table_id, frame in changes.items() if not frame.isEmpty()}
 
     def rows_of(leaf: Any) -> DataFrame:
         table = query.table_of(leaf)
-        found = changed.get(table.table_id)
-        rows = table.rows()
+        rows, change = table.rows(), changes.get(table.table_id)
+        removed = None if change is None else change.removed
         # Rows of the last refresh are rows of now, or are gone.
-        return rows if found is None else rows.union(found.filter(F.col(MORE) < 0).select(*map(quoted, rows.columns)))
+        return rows if removed is None else rows.union(removed.select(*map(quoted, rows.columns)))
 
     names = [f"{_KEY}{number}" for number in range(len(query.query.keys))]
     child = query.query.tree
     found = None
     for number, table in enumerate(query.plans.tables(child)):
-        frame = changed.get(query.table_of(table).table_id)
-        if frame is None:
+        change = changes.get(query.table_of(table).table_id)
+        if change is None:
             continue
-        tree = query.plans.changed(child, number, frame, rows_of)
+        tree = query.plans.changed(child, number, change.rows, rows_of)
         keys = query.nodes.values(tree, query.query.keys, names)
         found = keys if found is None else found.union(keys)
-    return None if found is None else cache.eager(found.distinct())
+    if found is None:
+        raise AssertionError("no table changed")
+    return cache.eager(found.distinct())
 
 
-def group_change(
-    query: PinnedQuery,
-    keys: DataFrame,
-    stored: DataFrame,
-    cache: BatchCache,
-    checked: Callable[[DataFrame], DataFrame],
-) -> GroupChange | None:
-    """What changes in a view whose groups with these keys may have changed; None if nothing does.
+def groups_now(query: PinnedQuery, keys: DataFrame) -> DataFrame:
+    """The rows of the query in the groups with these keys.
 
     Args:
         query: the query.
-        keys: the keys, from :func:`touched_keys`.
-        stored: the rows of the view.
-        cache: keeps the rows of the groups.
-        checked: the same rows; computing them fails if the view may not have them.
+        keys: the keys in the order of the query's, cached.
     """
-    wanted = F.broadcast(keys) if is_small(keys) else keys
-    now = cache.eager(checked(query.groups(wanted).select(*map(quoted, stored.columns))))
-    columns = query.query.columns
-    same = [F.col(quoted(name)).eqNullSafe(F.col(f"{_KEY}{number}")) for number, name in enumerate(columns)]
-    before = cache.eager(stored.join(wanted, _all(same), "left_semi"))
-    groups = cache.eager(_differing_groups(before, now, columns))
-    total = F.greatest(F.col(_ADDED), F.col(_REMOVED))
-    counted = groups.agg(F.sum(total), F.count("*")).first()
-    if counted is None or not counted[1]:
-        return None
-    matched = F.broadcast(groups) if is_small(groups) else groups
-    rows = cache.eager(now.join(matched, _all(same), "left_semi"))
-    removed = before.join(matched, _all(same), "left_semi").count()
-    # A view may group by one column twice.
-    numbers = {name: number for number, name in enumerate(columns)}
-    named = groups.select(*(F.col(f"{_KEY}{number}").alias(name) for name, number in numbers.items()))
-    return GroupChange(named, rows, int(counted[0]), rows.count(), removed)
+    return query.groups(with_small_broadcast(keys), _rows_with(query, keys)) if query.query.keys else query.whole()
 
 
-def _all(conditions: Sequence[Column]) -> Column:
-    found = conditions[0]
-    for condition in conditions[1:]:
-        found &= condition
-    return found
+def _rows_with(query: PinnedQuery, keys: DataFrame) -> Callable[[Any], DataFrame]:
+    """The rows of each leaf, without those that are in none of the groups, where that is easily known."""
+    tree = query.query.tree
+    may_reduce = query.plans.sums_over(tree)
+    leaves = query.plans.tables(tree)
+    passed = {int(column.exprId().id()) for column in items(tree.output())}
+    key_of = {
+        int(key.exprId().id()): number
+        for number, key in enumerate(query.query.keys)
+        if node_kind(key) == "AttributeReference" and int(key.exprId().id()) in passed
+    }
+
+    def rows_of(leaf: Any) -> DataFrame:
+        table = query.table_of(leaf)
+        rows = table.rows()
+        known = next((one for one, other in zip(may_reduce, leaves, strict=True) if other.equals(leaf)), False)
+        found = {
+            str(column.name()): key_of[int(column.exprId().id())]
+            for column in items(leaf.output())
+            if int(column.exprId().id()) in key_of
+        }
+        if not known or not found or table.size_bytes < _REDUCED_BYTES:
+            return rows
+        if table.size_bytes >= _SKIPPED_BYTES:
+            rows = _between(rows, keys, found)
+        chosen = keys.toDF(*(f"{_KEY}{number}" for number in range(len(keys.columns))))
+        chosen = chosen.select(*(f"{_KEY}{number}" for number in found.values())).distinct()
+        same = F.lit(col=True)
+        for name, number in found.items():
+            same &= F.col(quoted(name)).eqNullSafe(F.col(f"{_KEY}{number}"))
+        return rows.join(F.broadcast(chosen), same, "left_semi")
+
+    return rows_of
 
 
-def _differing_groups(before: DataFrame, now: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The keys of the groups whose rows differ, with the number of rows that only one side has."""
-    fields = now.schema.jsonValue()["fields"]
-    compared = compared_columns(fields, fields)
-    sides = [
-        frame.select(
-            *(F.col(quoted(name)).alias(f"{_KEY}{number}") for number, name in enumerate(keys)),
-            *(comparable_column(one, 0, fields).alias(f"{_VALUE}{number}") for number, one in enumerate(compared)),
-            *(exact_text(frame, one.names[0]).alias(f"{_TEXT}{number}") for number, one in enumerate(compared)),
-            F.lit(sign).alias(MORE),
-        )
-        for frame, sign in ((before, -1), (now, 1))
-    ]
-    key_names = [f"{_KEY}{number}" for number in range(len(keys))]
-    value_names = [f"{part}{number}" for part in (_VALUE, _TEXT) for number in range(len(compared))]
-    rows = sides[0].union(sides[1]).groupBy(*key_names, *value_names).agg(F.sum(MORE).alias(MORE))
-    return (
-        rows.filter(F.col(MORE) != 0)
-        .groupBy(*key_names)
-        .agg(
-            F.sum(F.greatest(F.col(MORE), F.lit(0))).alias(_ADDED),
-            F.sum(F.greatest(-F.col(MORE), F.lit(0))).alias(_REMOVED),
-        )
-    )
+def _between(rows: DataFrame, keys: DataFrame, found: Mapping[str, int]) -> DataFrame:
+    """Rows between the least and the greatest of some keys."""
+    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    bounded = {name: keys.columns[number] for name, number in found.items() if types[name] in _BOUNDED}
+    if not bounded:
+        return rows
+    columns = [F.col(quoted(key)) for key in bounded.values()]
+    least = keys.agg(*(part for key in columns for part in (F.min(key), F.max(key), F.count_if(key.isNull())))).first()
+    if least is None:
+        return rows
+    for number, name in enumerate(bounded):
+        low, high, nulls = least[3 * number : 3 * number + 3]
+        if not nulls and low is not None:
+            rows = rows.filter(F.col(quoted(name)).between(F.lit(low), F.lit(high)))
+    return rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -19,6 +19,7 @@ from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError
 from headrace.graph.declared_refresh import declared_obstacle, properties_obstacle
 from headrace.graph.resolved_flows import RefreshFlow
+from headrace.model.outcome import FlowCounts
 from headrace.model.refresh import (
     AUTO_REFRESH_KEY,
     AutoRefresh,
@@ -28,15 +29,16 @@ from headrace.model.refresh import (
     RefreshPolicy,
     auto_refresh,
 )
-from headrace.plan.refresh_choice import cheaper_method
-from headrace.spark.cdc.batch_cache import BatchCache, cached_frames, is_small
-from headrace.spark.delta.not_null_columns import reject_nulls
+from headrace.plan.refresh_choice import cheaper_method, cost_key
+from headrace.spark.cdc.batch_cache import BatchCache, cached_frames
 from headrace.spark.delta.transaction import DeltaTransaction, delta_transaction, is_supported
 from headrace.spark.jvm.causes import chain
-from headrace.spark.refresh.group_writer import GroupWriter
+from headrace.spark.refresh.compute_change import ChangeComputation, ViewFacts
+from headrace.spark.refresh.expectation_totals import query_id, totals
+from headrace.spark.refresh.group_writer import GroupWriter, is_small_view
 from headrace.spark.refresh.pinned_query import PinnedQuery, pin
-from headrace.spark.refresh.pinned_tables import changed_bytes, has_same_columns, reason_for_reading_all
-from headrace.spark.refresh.touched_groups import GroupChange, group_change, touched_keys
+from headrace.spark.refresh.pinned_tables import ChangeKind, changed_files, has_same_columns, reason_for_reading_all
+from headrace.spark.refresh.view_change import NeedsAllRows, ViewChange, is_stored_otherwise
 from headrace.spark.session.active_session import make_active
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.flow_record import FlowRecord
@@ -46,10 +48,6 @@ _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _CAREFUL = f"{AUTO_REFRESH_KEY} is full"
 _INPUTS_UNCHANGED = "no row of its tables changed"
 _CANCELED = frozenset({"SPARK_JOB_CANCELLED", "SPARK_JOB_CANCELED", "JOB_CANCELLED"})
-
-
-class _NeedsAllRows(Exception):
-    """The view has to be refreshed in full, for this reason."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,11 @@ class FullRefresh:
     user_metadata: str | None = None
     input_bytes: int = 0
 
+    @property
+    def cost_key(self) -> str:
+        """The name under which its cost is stored."""
+        return cost_key(RefreshMethod.FULL, reads_all=True)
+
 
 @dataclass
 class GroupRefresh:
@@ -75,16 +78,18 @@ class GroupRefresh:
 
     Attributes:
         refresh: why it is one of groups.
+        cost_key: the name under which its cost is stored.
         input_bytes: the size of the tables that are read.
         changed_bytes: the size of their changed files.
     """
 
     refresh: Refresh
+    cost_key: str
     input_bytes: int
     changed_bytes: int
     _writer: GroupWriter
     _opened: DeltaTransaction
-    _change: GroupChange | None
+    _change: ViewChange | None
     _positions: ViewPositions
     _began_s: float
     _caches: ExitStack = field(default_factory=ExitStack)
@@ -138,20 +143,21 @@ class ViewRefresh:
         if isinstance(query, Obstacle):
             return FullRefresh(frame, Refresh(RefreshMethod.FULL, query.describe()))
         inputs = {table_id: table.version for table_id, table in query.inputs.items()}
-        positions = ViewPositions(self._flow.analysis.fingerprint, inputs)
+        expectations = self._dataset.dataset.expectations
+        positions = ViewPositions(query_id(self._flow.analysis.fingerprint, expectations), inputs)
         size = sum(table.size_bytes for table in query.inputs.values())
         try:
             if requested or failed is not None:
-                raise _NeedsAllRows(failed or "full refresh")  # noqa: TRY301 - as the others
+                raise NeedsAllRows(failed or "full refresh")  # noqa: TRY301 - as the others
             return self._groups(query, frame, positions, size, began_s)
-        except _NeedsAllRows as needed:
+        except NeedsAllRows as needed:
             reason = str(needed)
         is_strict = self._policy is RefreshPolicy.INCREMENTAL_STRICT
         if is_strict and self._record.started_at and not requested:
             location = self._flow.flow.location
             raise PipelineError("REFRESH.FULL_NEEDED", location=location, name=self._flow.target, reason=reason)
-        text = positions.to_text(frame.sparkSession.conf.get(_METADATA, None))
         refresh = Refresh(RefreshMethod.FULL, reason)
+        text = replace(positions, refresh=refresh).to_text(frame.sparkSession.conf.get(_METADATA, None))
         try:
             return FullRefresh(query.whole(), refresh, text, size)
         except (PySparkException, Py4JError):
@@ -178,30 +184,40 @@ class ViewRefresh:
         """The refresh of the groups that changed.
 
         Raises:
-            _NeedsAllRows: all rows have to be computed.
+            NeedsAllRows: all rows have to be computed.
         """
+        expectations = self._dataset.dataset.expectations
         for reason in self._reasons_from_record():
-            raise _NeedsAllRows(reason)
+            raise NeedsAllRows(reason)
         opened = delta_transaction(frame.sparkSession, self._path)
-        since = self._since(query, frame, opened, positions)
-        changed = sum(changed_bytes(table, since[table_id]) for table_id, table in query.inputs.items())
-        refresh = self._choice(query.query.method, size, changed)
+        last = self._last(query, frame, opened, positions)
+        if self._may_be_uncounted(last):
+            self._writer().count_again(last, self._path)
+        since = dict(last.inputs)
+        files = {table_id: changed_files(table, since[table_id]) for table_id, table in query.inputs.items()}
+        changed = sum(size_bytes for _, size_bytes in files.values())
+        moved = {table_id for table_id, (kind, _) in files.items() if kind is not ChangeKind.NONE}
+        reads_all = not (query.query.follows_from_rows and query.adds_up(moved))
+        refresh = self._choice(query.query.method, size, changed, reads_all=reads_all)
         caches = ExitStack()
         try:
             cache = caches.enter_context(cached_frames())
             change = self._change(query, since, opened, cache)
-        except (PySparkException, Py4JError) as error:
+            counted = totals(expectations, self._known_counts(last), change, opened.rows())
+        except (PySparkException, Py4JError, TypeError) as error:
             caches.close()
             if any(cause.condition in _CANCELED for cause in chain(error)):
                 raise
             text = str(next(chain(error)).message).strip().split("\n")[0][:200]
-            raise _NeedsAllRows(f"the changes could not be computed: {text}") from error
+            raise NeedsAllRows(f"the changes could not be computed: {text}") from error
         except BaseException:
             caches.close()
             raise
         if change is None:
             refresh = Refresh(refresh.method, _INPUTS_UNCHANGED)
-        return GroupRefresh(refresh, size, changed, self._writer(), opened, change, positions, began_s, caches)
+        key = cost_key(refresh.method, reads_all=reads_all)
+        writer = replace(self._writer(), expectations=counted)
+        return GroupRefresh(refresh, key, size, changed, writer, opened, change, positions, began_s, caches)
 
     def _reasons_from_record(self) -> Iterator[str]:
         """Why the rows of the view cannot be relied on, without a look at its table."""
@@ -220,56 +236,70 @@ class ViewRefresh:
         if obstacle is not None:
             yield obstacle.describe()
 
-    def _since(
+    def _last(
         self, query: PinnedQuery, frame: DataFrame, opened: DeltaTransaction, positions: ViewPositions
-    ) -> dict[str, int]:
-        """The versions of the tables that the stored rows come from, by id.
+    ) -> ViewPositions:
+        """What the stored rows come from.
 
         Raises:
-            _NeedsAllRows: they, or the changes since them, are not known.
+            NeedsAllRows: they, or the changes since them, are not known.
         """
         state = table_state(self._path)
         version = int(opened.opened.snapshot().version())
         if state is None or state.version < version or not has_same_columns(frame, state.schema):
-            raise _NeedsAllRows("the columns of its table differ from those of its query")
+            raise NeedsAllRows("the columns of its table differ from those of its query")
         if state.partition_by != self._dataset.dataset.partition_by:
-            raise _NeedsAllRows("its partition columns changed")
+            raise NeedsAllRows("its partition columns changed")
         last = last_positions(self._path, version)
         if isinstance(last, NoPositions):
-            raise _NeedsAllRows(last.reason)
+            raise NeedsAllRows(last.reason)
         if last.query != positions.query:
-            raise _NeedsAllRows("its code, settings or input columns changed")
+            raise NeedsAllRows("its code, settings or input columns changed")
         if set(last.inputs) != set(positions.inputs):
-            raise _NeedsAllRows("it reads other tables than at its last refresh")
+            raise NeedsAllRows("it reads other tables than at its last refresh")
         for table_id, table in query.inputs.items():
             reason = reason_for_reading_all(table, last.inputs[table_id])
             if reason is not None:
-                raise _NeedsAllRows(reason)
-        return dict(last.inputs)
+                raise NeedsAllRows(reason)
+        return last
 
-    def _choice(self, partial: RefreshMethod, size: int, changed: int) -> Refresh:
+    def _choice(self, partial: RefreshMethod, size: int, changed: int, *, reads_all: bool) -> Refresh:
         """Whether only what changed is refreshed.
 
         Raises:
-            _NeedsAllRows: computing all rows costs less, and the policy leaves the choice.
+            NeedsAllRows: computing all rows costs less, and the policy leaves the choice.
         """
         if self._policy is not RefreshPolicy.AUTO:
             return Refresh(partial, f"refresh policy {self._policy.value}")
-        method, reason = cheaper_method(partial, self._record.refresh_costs, size, changed)
+        method, reason = cheaper_method(partial, self._record.refresh_costs, size, changed, reads_all=reads_all)
         if method is RefreshMethod.FULL:
-            raise _NeedsAllRows(reason)
+            raise NeedsAllRows(reason)
         return Refresh(method, reason)
 
     def _change(
         self, query: PinnedQuery, since: dict[str, int], opened: DeltaTransaction, cache: BatchCache
-    ) -> GroupChange | None:
-        keys = touched_keys(query, since, cache)
-        if keys is None or keys.isEmpty():
-            return None
-        if not is_small(keys):
-            raise _NeedsAllRows("too many groups changed for a list of their keys")
+    ) -> ViewChange | None:
         required = tuple(column.name for column in self._dataset.code_schema.columns if not column.nullable)
-        return group_change(query, keys, opened.rows(), cache, lambda rows: reject_nulls(rows, required, self._name))
+        view = ViewFacts(self._name, required, is_small=is_small_view(opened))
+        change = ChangeComputation(query, opened.rows(), cache, view).change(since)
+        if (
+            change is not None
+            and change.keys is not None
+            and is_stored_otherwise(change.keys, self._dataset.dataset.partition_by)
+        ):
+            raise NeedsAllRows("a partition column has an empty text or NULL, which Delta stores alike")
+        return change
+
+    def _may_be_uncounted(self, last: ViewPositions) -> bool:
+        """Whether a crash may have kept the counts of the last refresh out of the event log."""
+        ended = self._record.table_versions.values()
+        return last.version > max((known.version for known in ended), default=-1)
+
+    def _known_counts(self, last: ViewPositions) -> FlowCounts | None:
+        """The counts of the last refresh, if they are needed."""
+        if not self._dataset.dataset.expectations:
+            return None
+        return self._context.reporting.known_counts(self._flow.name, self._record.epoch, last.version)
 
     @property
     def _name(self) -> str:
@@ -284,4 +314,5 @@ class ViewRefresh:
             context.state.transaction(record),
             context.guard,
             context.emit_timed(flow.name),
+            context.reporting.known_counts,
         )
