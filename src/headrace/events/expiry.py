@@ -75,9 +75,15 @@ _BATCH = f"(event_type = '{BatchDone.event_type}' AND origin['batch_id'] IS NOT 
 _COUNTED = f"({_BATCH} OR event_type = '{TableEvaluated.event_type}')"
 
 
+def begins_before(table: DeltaTable, horizon: Horizon) -> bool:
+    """True if, by the statistics of the log, a file has or may have a row before a horizon; reads no file."""
+    before = horizon.metrics_before
+    return any(first is None or first < before for first in file_values(table, "min.id"))
+
+
 def has_expired(table: DeltaTable, horizon: Horizon, update_id: str) -> bool:
     """Whether there are rows to remove."""
-    if not _begins_before(table, horizon.metrics_before):
+    if not begins_before(table, horizon):
         return False
     return bool(_removable(table, horizon, update_id).rows)
 
@@ -97,7 +103,7 @@ def remove_expired(table: DeltaTable, horizon: Horizon, update_id: str) -> None:
     """
     # Files may have been compacted since.
     table.update_incremental()
-    if not _begins_before(table, horizon.metrics_before):
+    if not begins_before(table, horizon):
         return
     found = _removable(table, horizon, update_id)
     if found.rows:
@@ -143,11 +149,6 @@ def _none_of(column: str, values: Sequence[str]) -> str:
     """The condition that a column has none of many values."""
     parts = (values[start : start + _MAX_LIST] for start in range(0, len(values), _MAX_LIST))
     return " AND ".join(f"{column} NOT IN ({', '.join(map(sql_literal, part))})" for part in parts)
-
-
-def _begins_before(table: DeltaTable, before: str) -> bool:
-    """True if, by the statistics of the log, a file has or may have a row before an id."""
-    return any(first is None or first < before for first in file_values(table, "min.id"))
 
 
 def _column(table: DeltaTable, query: str) -> list[str]:

@@ -26,7 +26,7 @@ from deltalake import (
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin, Stamp, seq_no_at, seq_no_of, to_row
-from headrace.events.expiry import Horizon, Retention, has_expired, remove_expired
+from headrace.events.expiry import Horizon, Retention, begins_before, has_expired, remove_expired
 from headrace.events.schema import SCHEMA
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
 from headrace.events.types import Event, is_durable
@@ -196,9 +196,10 @@ class EventLog:
         self.flush()
         self._remove_expired()
         with self._writing:
-            if self._table is not None:
+            # In an object store, to open the log again costs a request for each commit.
+            if self._table is not None and _is_fragmented(self._table, self._path):
                 self._maintenance(self._path, True)  # noqa: FBT003 - it compacts
-                self._table = None
+            self._table = None
 
     def __enter__(self) -> Self:
         return self
@@ -285,6 +286,11 @@ class EventLog:
             self._remove_expired()
         self._maintenance(self._path, compact)
 
+    def _may_have(self, expired: Horizon) -> bool:
+        """Whether the log may have rows before a horizon: the table as the writer knows it tells, without a request."""
+        with self._writing:
+            return self._table is None or begins_before(self._table, expired)
+
     def _remove_expired(self) -> None:
         if self._table is None:
             return
@@ -292,6 +298,9 @@ class EventLog:
         if horizon == self._removed:
             return
         try:
+            if not self._may_have(horizon):
+                self._removed = horizon
+                return
             # Writers do not wait for this part.
             if not has_expired(open_delta(self._path), horizon, update_id):
                 self._removed = horizon
@@ -336,8 +345,7 @@ def maintain(path: str, compact: bool) -> None:  # noqa: FBT001 - its only optio
     try:
         table = open_delta(path)
         if compact:
-            most = COMPACT_ABOVE_FILES if delta_options(path) is None else COMPACT_ABOVE_OBJECTS
-            if _small_files(table) <= most:
+            if not _is_fragmented(table, path):
                 return
             table.optimize.compact(post_commithook_properties=_NO_CHECKPOINT, writer_properties=COMPACTED)
             # A full vacuum, because checkpoints no longer list files that were removed long ago.
@@ -349,10 +357,11 @@ def maintain(path: str, compact: bool) -> None:  # noqa: FBT001 - its only optio
         _LOGGER.info("the event log was not compacted: %s", error)
 
 
-def _small_files(table: DeltaTable) -> int:
-    """How many files compaction would merge."""
-    sizes = pa.table(table.get_add_actions()).column("size_bytes").to_pylist()
-    return sum(size < _TARGET_FILE_BYTES for size in sizes)
+def _is_fragmented(table: DeltaTable, path: str) -> bool:
+    """Whether there are many files that compaction would merge."""
+    most = COMPACT_ABOVE_FILES if delta_options(path) is None else COMPACT_ABOVE_OBJECTS
+    sizes: list[int] = pa.table(table.get_add_actions()).column("size_bytes").to_pylist()
+    return sum(size < _TARGET_FILE_BYTES for size in sizes) > most
 
 
 def _with_properties(table: DeltaTable) -> DeltaTable:

@@ -392,7 +392,8 @@ def test_writers_do_not_wait_for_maintenance(path: str) -> None:
     log.close()
 
     assert stored == CHECKPOINT_EVERY_APPENDS + 1
-    assert asked == [False, True]
+    # Closing it did not ask to compact so few files.
+    assert asked == [False]
 
 
 def test_reader_continues_after_old_commits_are_deleted(path: str, open_log: Opener) -> None:

@@ -197,3 +197,16 @@ def test_a_plan_sees_what_changed_since_the_plan_before(pipeline, requests_of):
     # Of the tables only the new commit is read.
     objects = [request for request in made if "/tables/" in request.partition("?")[0]]
     assert [request.rpartition("/")[2] for request in objects] == [f"{2:020d}.json"]
+
+
+def test_a_writer_opens_the_event_log_once(pipeline, requests_of):
+    stored = pipeline(1)
+    stored.log_batches(*stored.flows)
+
+    _, made = requests_of(lambda: stored.log_batches(*stored.flows))
+
+    # delta-rs reads a commit for what the table is, and again for its files.
+    assert (
+        len([request for request in made if request.partition("?")[0].endswith(f"events/_delta_log/{0:020d}.json")])
+        == 2
+    )
