@@ -60,6 +60,7 @@ class OwnedWorkers:
         environ: the environment variables of the workers, and of the verbs.
         say: shows a line.
         clock: seconds that never go back.
+        control_of: the control of the worker of a project.
     """
 
     def __init__(
@@ -68,11 +69,13 @@ class OwnedWorkers:
         environ: Mapping[str, str],
         say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
+        control_of: Callable[[Path, Mapping[str, str]], WorkerControl] = WorkerControl,
     ) -> None:
         self._options = options
         self._environ = environ
         self._say = say
         self._clock = clock
+        self._control_of = control_of
         self._lock = threading.Lock()
         self._owned: dict[Path, _Owned] = {}
         self._failures: dict[Path, int] = {}
@@ -91,7 +94,7 @@ class OwnedWorkers:
             if owned is not None and not owned.is_ending:
                 owned.wanted_at = self._clock()
                 return True
-            control = WorkerControl(root, self._environ)
+            control = self._control_of(root, self._environ)
             try:
                 found = control.status()
                 if found is not None:
