@@ -91,6 +91,10 @@ class OwnedWorkers:
             if self._is_closed.is_set() or not self._options.max_workers or not hasattr(os, "pidfd_open"):
                 return False
             owned = self._owned.get(root)
+            if owned is not None and owned.process.poll() is not None:
+                # It has just ended: nobody would answer a verb that waits for it.
+                del self._owned[root]
+                owned = None
             if owned is not None and not owned.is_ending:
                 owned.wanted_at = self._clock()
                 return True
@@ -174,7 +178,8 @@ class OwnedWorkers:
         code = owned.process.wait()
         lived_s = self._clock() - owned.started_at
         with self._lock:
-            self._owned.pop(root, None)
+            if self._owned.get(root) is owned:
+                del self._owned[root]
             if code == 0 or owned.is_ending or self._is_closed.is_set():
                 return
             if lived_s >= _HEALTHY_S:
