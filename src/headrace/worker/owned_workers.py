@@ -60,6 +60,7 @@ class OwnedWorkers:
         environ: the environment variables of the workers, and of the verbs.
         say: shows a line.
         clock: seconds that never go back.
+        control_of: the control of the worker of a project.
     """
 
     def __init__(
@@ -68,11 +69,13 @@ class OwnedWorkers:
         environ: Mapping[str, str],
         say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
+        control_of: Callable[[Path, Mapping[str, str]], WorkerControl] = WorkerControl,
     ) -> None:
         self._options = options
         self._environ = environ
         self._say = say
         self._clock = clock
+        self._control_of = control_of
         self._lock = threading.Lock()
         self._owned: dict[Path, _Owned] = {}
         self._failures: dict[Path, int] = {}
@@ -88,10 +91,14 @@ class OwnedWorkers:
             if self._is_closed.is_set() or not self._options.max_workers or not hasattr(os, "pidfd_open"):
                 return False
             owned = self._owned.get(root)
+            if owned is not None and owned.process.poll() is not None:
+                # It has just ended: nobody would answer a verb that waits for it.
+                del self._owned[root]
+                owned = None
             if owned is not None and not owned.is_ending:
                 owned.wanted_at = self._clock()
                 return True
-            control = WorkerControl(root, self._environ)
+            control = self._control_of(root, self._environ)
             try:
                 found = control.status()
                 if found is not None:
@@ -171,7 +178,8 @@ class OwnedWorkers:
         code = owned.process.wait()
         lived_s = self._clock() - owned.started_at
         with self._lock:
-            self._owned.pop(root, None)
+            if self._owned.get(root) is owned:
+                del self._owned[root]
             if code == 0 or owned.is_ending or self._is_closed.is_set():
                 return
             if lived_s >= _HEALTHY_S:

@@ -28,8 +28,8 @@ PLAN = {
     "tables": [{"dataset": "revenue", "change": "create", "reason": "it does not exist"}],
     "views": [],
     "flows": [
-        {"flow": "orders", "decision": "up to date", "reason": "nothing new", "reset": False},
-        {"flow": "revenue", "decision": "start", "reason": "it never ran", "reset": True},
+        {"flow": "orders", "dataset": "orders", "decision": "up to date", "reason": "nothing new", "reset": False},
+        {"flow": "revenue", "dataset": "revenue", "decision": "start", "reason": "it never ran", "reset": True},
     ],
     "away": [],
     "inactive": [],
@@ -265,4 +265,4 @@ def test_a_check_is_a_plan_that_waits_for_its_turn(tmp_path):
 
     check = check_project(call_of(tmp_path, script))
 
-    assert (check.has_plan, check.lines) == (True, plan_lines(PLAN))
+    assert (check.has_plan, check.lines, check.datasets) == (True, plan_lines(PLAN), ("revenue", "orders"))

@@ -30,6 +30,7 @@ class DevState:
         saved: the files whose save it is about; none for the first check.
         check: the last check that has ended; None before the first.
         plan: the lines of the newest plan that could be made.
+        datasets: the names of the datasets and sinks in it.
         changes: how they differ from the plan before the save; None if there was none to compare with.
         checked_at: when the last check ended.
         checks: how many have ended.
@@ -39,6 +40,7 @@ class DevState:
     saved: tuple[str, ...] = ()
     check: Check | None = None
     plan: tuple[PlanLine, ...] | None = None
+    datasets: tuple[str, ...] = ()
     changes: tuple[PlanDifference, ...] | None = None
     checked_at: float | None = None
     checks: int = 0
@@ -56,7 +58,7 @@ class DevState:
         if not check.has_plan:
             return replace(known, phase=Phase.BROKEN, changes=None)
         changes = None if self.plan is None else differences(self.plan, check.lines)
-        return replace(known, phase=Phase.VALID, plan=check.lines, changes=changes)
+        return replace(known, phase=Phase.VALID, plan=check.lines, datasets=check.datasets, changes=changes)
 
     def to_json(self) -> dict[str, Any]:
         """The state for programs and pages."""
@@ -70,6 +72,7 @@ class DevState:
             "problems": [] if check is None else [dict(one) for one in check.problems],
             "summary": None if self.plan is None else summary(self.plan),
             "plan": None if self.plan is None else [line.text for line in self.plan],
+            "datasets": list(self.datasets),
             "changes": None if self.changes is None else [one.to_json() for one in self.changes],
         }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import PipelineError
-from headrace.project.development.plan_lines import PlanLine, plan_lines
+from headrace.project.development.plan_lines import PlanLine, datasets_in, plan_lines
 from headrace.project.requests.verb_call import VerbAnswer, VerbCall
 
 
@@ -19,12 +19,14 @@ class Check:
         problems: as JSON; none if the project is right.
         lines: of the plan; none if there is no plan.
         has_plan: whether the project could be planned.
+        datasets: the names of the datasets and sinks in the plan.
         duration_s: how long it took.
     """
 
     problems: tuple[Mapping[str, Any], ...]
     lines: tuple[PlanLine, ...] = ()
     has_plan: bool = False
+    datasets: tuple[str, ...] = ()
     duration_s: float = 0.0
 
 
@@ -46,7 +48,8 @@ def check_project(call: VerbCall, is_canceled: Callable[[], bool] = bool) -> Che
 def check_of(answer: VerbAnswer) -> Check:
     """What the answer of ``headrace plan`` says."""
     if answer.code == 0 and isinstance(answer.document, Mapping):
-        return Check((), plan_lines(answer.document), has_plan=True, duration_s=answer.duration_s)
+        plan = answer.document
+        return Check((), plan_lines(plan), has_plan=True, datasets=datasets_in(plan), duration_s=answer.duration_s)
     problems = answer.problems
     if not problems:
         last = answer.notices[-1] if answer.notices else f"it ended with code {answer.code}"

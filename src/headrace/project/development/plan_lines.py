@@ -67,6 +67,12 @@ def plan_lines(plan: Mapping[str, Any]) -> tuple[PlanLine, ...]:
     return tuple(_lines(plan))
 
 
+def datasets_in(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the datasets and sinks in a plan, given as its JSON, in its order."""
+    steps = [step for part in ("tables", "views", "flows", "away") for step in plan.get(part) or ()]
+    return tuple(dict.fromkeys(step["dataset"] for step in steps))
+
+
 def differences(before: tuple[PlanLine, ...], after: tuple[PlanLine, ...]) -> tuple[PlanDifference, ...]:
     """How the lines of a plan differ from those of the one before.
 

@@ -6,7 +6,6 @@ from starlette.requests import Request
 
 from headrace.errors import PipelineError
 from headrace.serve.formats import iso
-from headrace.serve.pages.facts import datasets_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 
@@ -20,6 +19,7 @@ def dev_page(pipeline: ServedPipeline, _request: Request, _name: str) -> Page:
     if pipeline.board is None:
         raise PipelineError("SERVE.NO_PAGE", what="the page of headrace dev", suggestion="")
     found = pipeline.board.state.to_json()
-    datasets = list(datasets_of(pipeline.view()))
+    # Those of the files, before an update has recorded them; before the first plan, those of the last update.
+    datasets = found["datasets"] or list(pipeline.view().logged.datasets)
     document = {"name": pipeline.name, **found, "checked_at": iso(found["checked_at"]), "datasets": datasets}
     return Page("dev.html", f"Dev: {pipeline.name}", document)

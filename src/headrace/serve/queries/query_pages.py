@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.serve.api.routes import DEFAULT_ROWS, DEFAULT_SECONDS, MOST_ROWS, MOST_SECONDS
-from headrace.serve.pages.facts import datasets_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.queries.query_runner import QueryResult
 from headrace.serve.render import Page
@@ -46,7 +45,7 @@ def sql_page(
         "asked_seconds": seconds,
         "most_rows": MOST_ROWS,
         "most_seconds": MOST_SECONDS,
-        "tables": list(datasets_of(pipeline.view()))[:_LISTED],
+        "tables": list(pipeline.view().logged.datasets)[:_LISTED],
         "result": None if result is None else result.to_json(),
         "problems": list(problems),
     }
