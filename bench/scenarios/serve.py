@@ -179,14 +179,15 @@ def _window(service: Service, readers: Readers | None) -> tuple[float, float, fl
 
 def _measure_pages(service: Service) -> None:
     connection = service.connect()
-    _timed("s for the first overview, cold", lambda: service.get(connection, "/p/wide"))
-    for path in ("/p/wide", "/p/wide/graph"):
-        for _ in range(_PAGES_EACH):
-            busy = service.busy_s()
-            _timed(f"s for {path}", lambda path=path: service.get(connection, path))
-            print(f"measured {service.busy_s() - busy:.3f} s for {path} (CPU)")
-            # What was read is used again for a few seconds; later pages read again what has changed.
-            time.sleep(1)
+    first = ("/p/wide", "s for the first overview, cold")
+    later = [(path, f"s for {path}") for path in ("/p/wide", "/p/wide/graph") for _ in range(_PAGES_EACH)]
+    for path, name in (first, *later):
+        busy, began = service.busy_s(), time.perf_counter()
+        service.get(connection, path)
+        print(f"measured {time.perf_counter() - began:.3f} {name}")
+        print(f"measured {service.busy_s() - busy:.3f} {name} (CPU of the server)")
+        # What was read is used again for a few seconds; then a page reads again what has changed.
+        time.sleep(1)
 
 
 def _measure_readers(service: Service, live: Path) -> None:
@@ -233,12 +234,6 @@ def _until(is_so: Callable[[], bool]) -> None:
         if time.monotonic() > deadline:
             raise SystemExit(f"not within {_WAIT_S:g} s")
         time.sleep(0.1)
-
-
-def _timed(name: str, work: Callable[[], object]) -> None:
-    began = time.perf_counter()
-    work()
-    print(f"measured {time.perf_counter() - began:.3f} {name}")
 
 
 def _prepare(work: Path, data: Path) -> None:

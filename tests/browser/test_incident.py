@@ -128,6 +128,7 @@ def test_an_incident_goes_from_its_alert_to_its_end_on_the_pages(visitor, receiv
     page.locator("input[name=set]").first.fill("quantity = abs(quantity)")
     page.get_by_role("button", name="See how many would pass").click()
     page.get_by_role("heading", name="10 of 10 rows would pass").wait_for()
+    assert visitor.axe() == []
     page.get_by_role("button", name="Replay", exact=True).click()
     done(visitor)
 
@@ -146,6 +147,8 @@ def test_a_change_is_planned_approved_and_applied_on_the_pages(visitor, service)
     done(visitor)
 
     page.get_by_role("link", name=re.compile("^Review")).first.click()
+    page.get_by_role("button", name="Apply").wait_for()
+    assert visitor.axe() == []
     page.get_by_role("button", name="Apply").click()
     done(visitor)
 
