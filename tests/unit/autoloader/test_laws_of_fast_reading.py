@@ -247,6 +247,34 @@ def test_bytes_that_are_no_utf8_concern_only_their_line(lines, kinds):
     assert at_once == rows_or_error(read_records(plan, PATH, texts, 10**9))
 
 
+SPACED = MEMBERS.map(lambda members: "{\n" + ",\n ".join(members) + "\n}")
+DOCUMENTS = st.one_of(
+    st.lists(SPACED, max_size=4).map(lambda records: "[" + "\n, ".join(records) + "]\n"),
+    st.lists(st.one_of(SPACED, ODD), max_size=4).map("\n".join),
+    st.lists(st.one_of(RECORDS, SPACED), max_size=4).map(",".join),
+    st.sampled_from(
+        ["[]", "[\n]", "[{},]", "[{}{}]", "[{},,{}]", "[,{}]", "{},\n,{}", ",{}", "[[{}]]", "[{}", "[{}]{}", "{}[{}]"]
+    ),
+)
+
+
+@LAW
+@given(
+    text=DOCUMENTS,
+    kinds=st.lists(st.sampled_from(KINDS), min_size=4, max_size=4),
+    changes=PLANS,
+    begin=st.sampled_from(["", "\ufeff", "\n "]),
+)
+def test_records_over_several_lines_are_read_at_once_as_they_are_read_singly(text, kinds, changes, begin):
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip("abcd", kinds, strict=True))
+    columns += ", _corrupt_record STRING" if "corrupt_column" in changes else ""
+    plan = ReadPlan("json", parse_struct(columns), "/in", **changes)
+
+    at_once = rows_or_error(JsonBlocks(plan, PATH).read_document((begin + text).encode()))
+
+    assert at_once == rows_or_error(read_records(plan, PATH, [(begin + text).removeprefix("\ufeff")], 10**9))
+
+
 VALUES = st.one_of(
     st.text(alphabet='ab ,;"\\é\0#\t', max_size=6),
     st.sampled_from(
@@ -380,7 +408,47 @@ INNER = st.recursive(
     ),
     max_leaves=5,
 )
-ROWS = st.builds(
+PLAIN_TEXTS = st.sampled_from(
+    [
+        "",
+        "1",
+        "x",
+        " y ",
+        "\n",
+        "&amp;lt;",
+        "&#65;",
+        "don't",
+        '"q"',
+        "é",
+        "\xa0z",
+        "true",
+        "0",
+        "2024-01-02",
+        "02/01/2024",
+        "NA",
+    ]
+)
+PLAIN_ATTRIBUTES = st.sampled_from(["", "", ' k="1"', ' k="x"', ' k="&lt;"', ' m="1"', ' k="1" m="2"', ' k=""'])
+PLAIN = st.recursive(
+    st.builds(
+        lambda name, attributes, text: f"<{name}{attributes}>{text}</{name}>",
+        st.sampled_from("abcds"),
+        PLAIN_ATTRIBUTES,
+        PLAIN_TEXTS,
+    ),
+    lambda inner: st.builds(
+        lambda name, attributes, inside, space: f"<{name}{attributes}>{space.join(['', *inside, ''])}</{name}>",
+        st.sampled_from(["a", "b", "c", "d", "s"]),
+        PLAIN_ATTRIBUTES,
+        st.lists(inner, max_size=3),
+        st.sampled_from(["", "", "\n ", "x"]),
+    ),
+    max_leaves=4,
+)
+PLAIN_ROWS = st.builds(
+    lambda attributes, inside: f"<r{attributes}>{''.join(inside)}</r>", PLAIN_ATTRIBUTES, st.lists(PLAIN, max_size=4)
+)
+ODD_ROWS = st.builds(
     lambda attribute, inside, end: f"<r{attribute}>{''.join(inside)}{end}",
     st.sampled_from(["", "", ' k="1"', " k='1'", ' k="', ' k="/>"', " ", "/"]),
     st.lists(INNER, max_size=4),
@@ -411,7 +479,9 @@ XML_OPTIONS = st.sampled_from(
 
 @LAW
 @given(
-    pieces=st.lists(st.one_of(ROWS, ROWS, BETWEEN), max_size=8),
+    pieces=st.one_of(
+        st.lists(PLAIN_ROWS, min_size=1, max_size=6), st.lists(st.one_of(PLAIN_ROWS, ODD_ROWS, BETWEEN), max_size=8)
+    ),
     kinds=st.lists(st.sampled_from(XML_KINDS), min_size=4, max_size=4),
     changes=PLANS,
     options=XML_OPTIONS,
@@ -425,6 +495,9 @@ def test_xml_is_read_by_its_tags_as_it_is_read_row_by_row(pieces, kinds, changes
     )
     plan = ReadPlan("xml", parse_struct(columns), "/in", format_options={"rowTag": "r", **options}, **changes)
     text = "".join(pieces)
+    if "headrace.maxRecordBytes" in options:
+        # How much is reported of a long row depends on the pieces.
+        step = piece = 1000
 
     def by_tags():
         reader = XmlReader(plan, PATH, piece=piece)

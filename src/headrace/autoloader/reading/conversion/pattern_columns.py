@@ -54,7 +54,8 @@ class PatternColumn:
         elif form.startswith(MONTHS[0][:3]):
             months = pa.array([name[:3].lower() for name in MONTHS])
             place = pc.index_in(pc.utf8_slice_codeunits(pc.utf8_lower(written), 0, 3), months)
-            written = pc.fill_null(pc.add(place, 1).cast(pa.string()), "")
+            # No month has the number 0.
+            written = pc.if_else(pc.equal(written, ""), "", pc.fill_null(pc.add(place, 1), 0).cast(pa.string()))
         missing = pc.equal(written, "")
         numbers: _Numbers = pc.if_else(missing, "0", written).cast(pa.int64()).to_numpy(zero_copy_only=False)
         first = {"y": 1970, "M": 1, "d": 1, "D": 1, "k": 24}.get(field, 0)

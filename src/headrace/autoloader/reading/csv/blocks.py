@@ -202,7 +202,7 @@ class CsvBlocks:
         if self._pending or not self._fast:
             yield from self._by_line(block)
             return
-        found = None if self._trims or self._dialect.comment else self._by_arrow(block)
+        found = None if self._trims or self._dialect.comment or self._multi_line else self._by_arrow(block)
         if found is not None and not len(found[1]):
             yield found[0]
             return
@@ -215,14 +215,15 @@ class CsvBlocks:
                 self._pending = ""
 
     def _by_arrow(self, block: bytes) -> tuple[pa.RecordBatch, Positions] | None:
-        """Read lines with Arrow; None if it cannot. Returns the rows, and which of them have a value that may not fit."""
+        """Read lines with Arrow; None if it cannot. Returns the rows, and those with a value that may not fit."""
         table = read_texts(block, self._names, self._dialect)
         return None if table is None else self._converted(table)
 
     def _converted(self, table: pa.Table) -> tuple[pa.RecordBatch, Positions]:
         arrays, unfit = {}, [NONE]
         for field, converter, column in zip(self._fields, self._columns, table.columns, strict=True):
-            assert field and converter  # noqa: S101 - else nothing is read at once
+            assert field is not None  # noqa: S101 - else nothing is read at once
+            assert converter  # noqa: S101 - the same
             arrays[field["name"]], left = converter.convert(self._trimmed(column.combine_chunks()))
             unfit.append(left)
         columns = [arrays.get(field.name, pa.nulls(table.num_rows, field.type)) for field in self._schema]
@@ -237,6 +238,13 @@ class CsvBlocks:
 
     def _by_plain_lines(self, block: bytes) -> Iterator[pa.RecordBatch]:
         """Read the plain lines with Arrow, and the others one by one."""
+        if self._multi_line and self._dialect.quote.encode() in block:
+            batch, size = self._plain_records(block)
+            if batch is not None:
+                yield batch
+            if size >= len(block):
+                return
+            block = block[size:]
         lines = CsvLines(block, self._dialect, len(self._names))
         numbers = np.flatnonzero(lines.is_plain)
         table = parse_texts(lines.text(lines.is_plain), self._names, self._dialect) if len(numbers) else None
@@ -257,6 +265,28 @@ class CsvBlocks:
             batch = concat_batches([batch, *found]).take(pa.array(order))
         if batch.num_rows:
             yield batch
+
+    def _plain_records(self, block: bytes) -> tuple[pa.RecordBatch | None, int]:
+        """Read the plain records at the begin of a block, if there are any. Returns their rows and their size in bytes."""
+        records = CsvLines(block, self._dialect, len(self._names), spans_lines=True)
+        usable = np.logical_and.accumulate(records.is_plain | records.is_skipped)
+        plain = records.is_plain & usable
+        text = records.text(plain)
+        table = parse_texts(text, self._names, self._dialect, spans_lines=True) if text else None
+        if table is None or table.num_rows != plain.sum():
+            return None, 0
+        batch, unfit = self._converted(table)
+        size = int(records.begins[usable.sum()])
+        if not len(unfit):
+            return batch, size
+        kept = np.ones(table.num_rows, dtype=np.bool_)
+        kept[unfit] = False
+        rows, numbers = Rows(self._plan, self._path, self._bad), []
+        for number in unfit.tolist():
+            self._add(records.line(int(np.flatnonzero(plain)[number])), rows)
+            numbers += [number] * (len(rows) - len(numbers))
+        order = np.argsort(np.concatenate([np.flatnonzero(kept), numbers]), kind="stable")
+        return concat_batches([batch.filter(pa.array(kept)), rows.take()]).take(pa.array(order)), size
 
     @property
     def has_pending(self) -> bool:
@@ -389,7 +419,7 @@ def read_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table
     return parse_texts(block, names, dialect)
 
 
-def parse_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table | None:
+def parse_texts(block: bytes, names: Sequence[str], dialect: Dialect, *, spans_lines: bool = False) -> pa.Table | None:
     """Read plain lines as columns of strings, NULL if empty; None if Arrow refuses them."""
     try:
         return pcsv.read_csv(
@@ -399,6 +429,7 @@ def parse_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Tabl
                 delimiter=dialect.separator,
                 quote_char=dialect.quote,
                 double_quote=dialect.escape == dialect.quote,
+                newlines_in_values=spans_lines,
             ),
             pcsv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),

@@ -277,9 +277,7 @@ class _Adaptation:
 
     def _refuse_non_numeric(self) -> None:
         """Refuse lines with names of numbers that Arrow may accept, wherever they are outside of strings."""
-        if not any(name in self._lines.text for name in (b"NaN", b"Inf")):
-            return
-        found = np.array([match.start() for match in _NON_NUMERIC.finditer(self._lines.text)], dtype=np.int64)
+        found = np.array(list(non_numeric_names(self._lines.text)), dtype=np.int64)
         if len(found):
             found = found[~self._lines.in_strings(found)]
             self._fits[self._lines.rows_at(found)] = False
@@ -314,6 +312,12 @@ class _Adaptation:
         special = np.flatnonzero((lines.letters == QUOTE) | (lines.letters == BACKSLASH))
         place = np.searchsorted(begins, special, "right") - 1
         return special[(place >= 0) & (special < ends[place])]
+
+
+def non_numeric_names(text: bytes) -> Iterator[int]:
+    """The positions of names of NaN and the infinities as Arrow accepts them, also in strings."""
+    if b"NaN" in text or b"Inf" in text:
+        yield from (match.start() for match in _NON_NUMERIC.finditer(text))
 
 
 def _is_integer(text: str, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Read lines of JSON of which Arrow refuses some: the others by Arrow, once they are adapted, and those record by record.
+"""Read lines of JSON of which Arrow refuses some: the others by Arrow, once they are adapted, and those one by one.
 
 The rows are in the order of the lines.
 """
@@ -72,6 +72,14 @@ class FittingLines:
         singly, counts = read_lines_singly(self._plan, self._path, texts, self._bad)
         order = np.argsort(np.concatenate([rows, np.repeat(np.flatnonzero(others), counts)]), kind="stable")
         return concat_batches([batch, singly]).take(pa.array(order))
+
+    def read_all(self, text: bytes) -> pa.RecordBatch | None:
+        """Read whole lines as :meth:`read` does; None if there is one that Arrow does not read, or whose spaces matter."""
+        lines = JsonLines(text)
+        if not lines.has_object.all() or self._adapter.adapt(lines).is_unchecked:
+            return None
+        batch, rows = self._by_arrow(lines)
+        return batch if len(rows) == len(lines) else None
 
     def _by_arrow(self, lines: JsonLines) -> tuple[pa.RecordBatch, Positions]:
         """Read the lines that fit. Returns their rows, and their numbers."""
