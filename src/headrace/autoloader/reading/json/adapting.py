@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as data_field
 
 import numpy as np
 import pyarrow as pa
@@ -64,16 +65,19 @@ class _Node:
 
     kind: JsonType
     name: str
-    fields: Mapping[bytes, _Node] = field(default_factory=dict)
+    fields: Mapping[bytes, _Node] = data_field(default_factory=dict)
     inner: _Node | None = None
+    # The name of a field.
+    field: str = ""
 
     @classmethod
-    def of(cls, kind: JsonType) -> _Node:
-        """The node of a type."""
+    def of(cls, kind: JsonType, name: str = "") -> _Node:
+        """The node of a type, and of the field of that name."""
         if isinstance(kind, str):
-            return cls(kind, kind)
+            return cls(kind, kind, field=name)
         if kind["type"] == "struct":
-            return cls(kind, "struct", {one["name"].encode(): cls.of(one["type"]) for one in kind["fields"]})
+            fields = {one["name"].encode(): cls.of(one["type"], one["name"]) for one in kind["fields"]}
+            return cls(kind, "struct", fields)
         return cls(kind, kind["type"], inner=cls.of(kind["elementType" if kind["type"] == "array" else "valueType"]))
 
     def with_inner(self) -> Iterator[_Node]:
@@ -103,6 +107,7 @@ class AdaptedLines:
         begins: where each line begins, and the end of the text.
         fits: whether a line fits the schema, so that Arrow can read it.
         is_unchecked: whether invalid JSON is in strings now, so that the original must be validated.
+        texts: string columns that have no strings, which Arrow need not read: line numbers, and where the values are.
         unknown: the members of records that are not in the schema.
     """
 
@@ -110,6 +115,7 @@ class AdaptedLines:
     begins: Positions
     fits: Flags
     is_unchecked: bool
+    texts: Mapping[str, tuple[Positions, Positions, Positions]]
     unknown: Members
 
 
@@ -152,6 +158,7 @@ class _Adaptation:
         self._replaced: list[tuple[Positions, int]] = []
         # Begins and ends of objects and arrays that become strings.
         self._nested_texts: list[tuple[Positions, Positions]] = []
+        self._texts: dict[str, tuple[Positions, Positions, Positions]] = {}
         none = np.empty(0, dtype=np.int64)
         self._unknown = Members(none, none, none, none, none)
 
@@ -176,7 +183,10 @@ class _Adaptation:
             for child in np.unique(children[children >= 0]).tolist():
                 chosen = children == child
                 tokens = level.tokens[places[chosen]]
-                opened = self._check(self._schema.nodes[child], tokens, begins[chosen], ends[chosen])
+                child_node = self._schema.nodes[child]
+                if node is self._schema.nodes[0] and self._take_texts(child_node, tokens, begins[chosen], ends[chosen]):
+                    continue
+                opened = self._check(child_node, tokens, begins[chosen], ends[chosen])
                 inner_nodes[np.searchsorted(inner.opens, opened)] = child
             if node.name == "map":
                 self._to_entries(level, in_node, places)
@@ -221,6 +231,19 @@ class _Adaptation:
             fits[numbers] = self._is_number(node.name, begins[numbers], ends[numbers])
         self._refuse(tokens[~fits])
         return tokens[_IS_NESTED[first] & fits] + 1 if node.name in ("struct", "map", "array") else tokens[:0]
+
+    def _take_texts(self, node: _Node, tokens: Positions, begins: Positions, ends: Positions) -> bool:
+        """Take the values of a column of records as texts, if it is to have strings and has objects or arrays only."""
+        first, last = self._lines.letters[begins], self._lines.letters[ends - 1]
+        is_nested = _IS_NESTED[first]
+        if node.name != "string" or not is_nested.any() or not (is_nested | (first == _NULL[0])).all():
+            return False
+        self._refuse(tokens[is_nested & (last != CLOSES_OBJECT) & (last != CLOSES_ARRAY)])
+        rows = self._lines.rows[tokens]
+        # Arrow does not see that a name is repeated.
+        self._fits[rows[np.flatnonzero(np.diff(rows, prepend=-1) == 0)]] = False
+        self._texts[node.field] = (rows[is_nested], begins[is_nested], ends[is_nested])
+        return True
 
     def _quote(self, first: Bytes, begins: Positions, ends: Positions) -> Flags:
         """Quote values that are not strings, with their original text; return which can be."""
@@ -288,7 +311,7 @@ class _Adaptation:
         lines = self._lines
         is_unchecked = bool(self._nested_texts)
         if not self._insertions:
-            return AdaptedLines(lines.letters, lines.begins, self._fits, is_unchecked, self._unknown)
+            return AdaptedLines(lines.letters, lines.begins, self._fits, is_unchecked, self._texts, self._unknown)
         letters = lines.letters.copy()
         for positions, letter in self._replaced:
             letters[positions] = letter
@@ -300,7 +323,8 @@ class _Adaptation:
         order = np.argsort(at, kind="stable")
         at = at[order]
         begins = lines.begins + np.searchsorted(at, lines.begins)
-        return AdaptedLines(np.insert(letters, at, new[order]), begins, self._fits, is_unchecked, self._unknown)
+        letters = np.insert(letters, at, new[order])
+        return AdaptedLines(letters, begins, self._fits, is_unchecked, self._texts, self._unknown)
 
     def _escaped(self) -> Positions:
         """The positions of quotes and backslashes in objects and arrays that become strings."""
