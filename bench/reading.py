@@ -111,6 +111,10 @@ def _line(chance: random.Random, number: int, *, note: str = "", separator: str 
     return separator.join((str(number), str(chance.randrange(1000)), _KINDS[number % 9], amount, note))
 
 
+def _short_line(chance: random.Random, number: int) -> str:
+    return f"{number},{chance.randrange(1000)}"
+
+
 def _timed_line(chance: random.Random, number: int) -> str:
     return f"{number},{chance.randrange(1000)},{_time(chance)},n{chance.randrange(10**9)}"
 
@@ -190,7 +194,7 @@ SHAPES: Mapping[str, Shape] = {
     "csv misfits 1 in 20": Shape(
         "csv", _EVENT, _one_in(20, lambda c, n: _line(c, n, amount="none"), _line), _CSV, _HEADER
     ),
-    "csv short lines 1 in 2000": Shape("csv", _EVENT, _one_in(2000, lambda c, n: "1,2", _line), _CSV, _HEADER),
+    "csv short lines 1 in 2000": Shape("csv", _EVENT, _one_in(2000, _short_line, _line), _CSV, _HEADER),
     "csv timestampFormat": Shape("csv", _TIMED, _timed_line, {**_CSV, **_FORMAT}, "id,device,at,note\n"),
     "csv trimmed": Shape(
         "csv",

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from headrace.autoloader.reading.conversion.converters import Times
 from headrace.autoloader.reading.conversion.datetime_patterns import date_pattern
 from headrace.autoloader.reading.conversion.fitting import TextConverter
 from headrace.autoloader.reading.conversion.pattern_columns import can_vectorise
-from headrace.autoloader.reading.conversion.values import TypeMismatch
 from headrace.autoloader.reading.csv.blocks import CsvBlocks
 from headrace.autoloader.reading.csv.lines import Dialect
 from headrace.autoloader.reading.json.blocks import JsonBlocks
@@ -25,7 +24,6 @@ from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.xml.rows import XmlReader, XmlRows
 from headrace.autoloader.reading.xml.texts import rows_between
 from headrace.model.ddl import parse_struct
-from tests.tiers import examples
 
 PATH = "/in/a"
 LAW = settings(max_examples=examples(100, 2000), deadline=None)
@@ -603,7 +601,7 @@ WRITTEN_TIMES = st.one_of(
             "24:00",
             "0:00",
             "12:60",
-            "ſep 1 2024",
+            "\u017fep 1 2024",
             "٢٠٢٤",
             "0000",
             "9999-366",

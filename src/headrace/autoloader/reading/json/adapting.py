@@ -195,7 +195,8 @@ class _Adaptation:
     def _is_empty(self, level: Level, places: Positions) -> Flags:
         """Whether a token opens an array without elements."""
         begins, _ = self._lines.values(level.tokens[places], level.tokens[places + 1])
-        return (level.kinds[places] == OPENS_ARRAY) & (self._lines.letters[begins] == CLOSES_ARRAY)
+        empty: Flags = (level.kinds[places] == OPENS_ARRAY) & (self._lines.letters[begins] == CLOSES_ARRAY)
+        return empty
 
     def _refuse(self, tokens: Positions) -> None:
         self._fits[self._lines.rows[tokens]] = False
@@ -265,7 +266,8 @@ class _Adaptation:
             # Spark reads -0 as a whole number, which has no sign.
             letters = self._lines.letters
             is_minus = (letters[begins] == ord("-")) & (letters[begins + 1] == ord("0"))
-            return ~(is_minus & (ends - begins == 2))
+            others: Flags = ~(is_minus & (ends - begins == 2))
+            return others
         texts = self._lines.texts(begins, ends)
         if digits:
             whole, fraction = digits[0] - digits[1], rf"(\.[0-9]{{1,{digits[1]}}})?" if digits[1] else ""
@@ -353,4 +355,5 @@ def _is_integer(text: str, kind: str) -> bool:
 
 
 def _matches(texts: pa.StringArray, form: str) -> Flags:
-    return pc.match_substring_regex(texts, form).to_numpy(zero_copy_only=False)
+    found: Flags = pc.match_substring_regex(texts, form).to_numpy(zero_copy_only=False)
+    return found

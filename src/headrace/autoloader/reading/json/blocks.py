@@ -92,8 +92,10 @@ class JsonBlocks:
         flat = flat_records(text.removeprefix(_BOM))
         batches = None if flat is None else self._all_by_arrow(flat)
         if batches is None:
-            batches = read_records(self._plan, self._path, [text.decode("utf-8-sig", "replace")], 1, self._bad)
-        yield from batches
+            texts = [text.decode("utf-8-sig", "replace")]
+            yield from read_records(self._plan, self._path, texts, 1, self._bad)
+        else:
+            yield from batches
 
     def _all_by_arrow(self, flat: bytes) -> list[pa.RecordBatch] | None:
         batches = []

@@ -72,7 +72,7 @@ class FittingLines:
         return concat_batches([batch, singly]).take(pa.array(order))
 
     def read_all(self, text: bytes) -> pa.RecordBatch | None:
-        """Read whole lines as :meth:`read` does; None if there is one that Arrow does not read, or whose spaces matter."""
+        """Read whole lines as :meth:`read` does; None if Arrow does not read one of them, or its spaces matter."""
         lines = JsonLines(text)
         adapted = self._adapter.adapt(lines)
         if not adapted.fits.all() or adapted.is_unchecked or adapted.texts:

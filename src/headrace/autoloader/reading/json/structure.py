@@ -102,7 +102,8 @@ class JsonMarks:
         run_begins = self.backslashes[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
         place = np.searchsorted(self.backslashes, marks) - 1
         last = self.backslashes[place]
-        return (place >= 0) & (last == marks - 1) & ((last - run_begins[place]) & 1 == 0)
+        escaped: Flags = (place >= 0) & (last == marks - 1) & ((last - run_begins[place]) & 1 == 0)
+        return escaped
 
 
 class JsonLines(JsonMarks):
@@ -200,7 +201,8 @@ class JsonLines(JsonMarks):
     def in_strings(self, positions: Positions) -> Flags:
         """Whether positions are inside of strings."""
         rows = self.rows_at(positions)
-        return (np.searchsorted(self.quotes, positions) - self.first_quotes[rows]) & 1 == 1
+        inside: Flags = (np.searchsorted(self.quotes, positions) - self.first_quotes[rows]) & 1 == 1
+        return inside
 
     def texts(self, begins: Positions, ends: Positions) -> pa.StringArray:
         """The texts between positions."""
