@@ -221,7 +221,7 @@ def test_a_record_over_several_lines_is_read_as_several_malformed_records():
 
 
 @pytest.mark.parametrize("text", ['null\n{"a":1}', ' null\n{"a":1}', '\n\tnull\n{"a":1}'])
-@pytest.mark.parametrize("columns", ["a INT", "a STRING", "a MAP<STRING,INT>"])
+@pytest.mark.parametrize("columns", ["a INT", "a STRING", "a INT, m MAP<STRING,INT>"])
 def test_null_is_no_record_and_ends_no_process(text, columns):
     first, second = rows_of(text, columns)
 
