@@ -18,6 +18,7 @@ from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownF
 from headrace.autoloader.reading.splits import Split, pack, split_files
 from headrace.autoloader.schemas.inference import json_struct
 from headrace.model.ddl import parse_struct
+from tests.tiers import examples
 
 PATH = "/in/a.json"
 
@@ -235,8 +236,9 @@ def test_null_after_other_records_is_no_record():
     assert (first["a"], rescued(second)["_corrupt_record"]) == (1, "null")
 
 
-def test_null_in_a_sample_of_files_is_no_record():
-    assert json_struct([b'null\n{"a":1}\n'], {}) == parse_struct("a BIGINT")
+@pytest.mark.parametrize("begin", ["", "\r\n", "\ufeff", "\n \t"])
+def test_null_in_a_sample_of_files_is_no_record(begin):
+    assert json_struct([f'{begin}null\n{{"a":1}}\n'.encode()], {}) == parse_struct("a BIGINT")
 
 
 def test_invalid_utf8_is_read_as_the_replacement_character():
@@ -291,7 +293,7 @@ _TYPES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150, 1000), deadline=None)
 @given(
     records=st.lists(_RECORDS, max_size=5),
     kinds=st.lists(_TYPES, min_size=6, max_size=6),
