@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.json.blocks import JsonBlocks
@@ -18,7 +19,6 @@ from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownF
 from headrace.autoloader.reading.splits import Split, pack, split_files
 from headrace.autoloader.schemas.inference import json_struct
 from headrace.model.ddl import parse_struct
-from tests.tiers import examples
 
 PATH = "/in/a.json"
 

@@ -170,7 +170,7 @@ class CsvBlocks:
         self._converters = [field and text_converter(field["type"], times) for field in self._fields]
         everything = {field["name"].casefold() for field in fields} | reserved_names(plan)
         self._unknown = new_columns(plan, (name for name in self._names if name.casefold() not in everything))
-        self._columns = CsvColumns(plan, dialect, self._fields)
+        self._columns = CsvColumns(plan, path, dialect, self._fields)
         # With trailing trimming only, a last value of spaces is "" and not NULL.
         trims_as_arrow = dialect.trims_left or not dialect.trims_right
         self._fast = (

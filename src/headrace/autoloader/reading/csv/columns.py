@@ -14,31 +14,36 @@ from headrace.autoloader.reading.conversion.converters import Times
 from headrace.autoloader.reading.conversion.fitting import NONE, Positions, TextConverter
 from headrace.autoloader.reading.conversion.pattern_columns import can_vectorise
 from headrace.autoloader.reading.csv.lines import SPACES, Dialect
+from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.plan import ReadPlan
+from headrace.autoloader.reading.rows import rescued_text
 from headrace.model.ddl import field_of
 
 
 class CsvColumns:
-    """Converts columns of a file.
+    """Converts columns of a file; those that are not in the schema are rescued.
 
     Attributes:
         is_possible: whether all columns can be converted at once.
 
     Args:
         plan: the columns to make.
+        path: the file.
         dialect: which spaces are trimmed.
         fields: the schema's field for each column of the file, or None.
     """
 
-    def __init__(self, plan: ReadPlan, dialect: Dialect, fields: Sequence[Mapping[str, Any] | None]) -> None:
+    def __init__(self, plan: ReadPlan, path: str, dialect: Dialect, fields: Sequence[Mapping[str, Any] | None]) -> None:
+        self._path = path
+        self._rescued_column = plan.rescued_column
         self._dialect = dialect
         times = Times.of(plan.time_zone, plan.format_options)
-        self._columns = [
-            (field["name"], converter)
+        # For each column its name, and how it is converted; None for one that is not in the schema.
+        self._columns: list[tuple[str, TextConverter | None] | None] = [
+            None if field is None else (field["name"], _converter(field["type"], plan.time_zone, times))
             for field in fields
-            if field is not None and (converter := _converter(field["type"], plan.time_zone, times)) is not None
         ]
-        self.is_possible = len(self._columns) == len(fields)
+        self.is_possible = all(column is None or column[1] is not None for column in self._columns)
         names = {field["name"] for field in plan.data["fields"]}
         extra = [name for name in (plan.corrupt_column, plan.rescued_column) if name and name not in names]
         everything = [*plan.data["fields"], *(field_of(name, "string") for name in extra)]
@@ -51,12 +56,25 @@ class CsvColumns:
 
     def convert(self, table: pa.Table) -> tuple[pa.RecordBatch, Positions]:
         """The rows, and the numbers of those with a value that may not fit."""
-        arrays, unfit = {}, [NONE]
-        for (name, converter), column in zip(self._columns, table.columns, strict=True):
-            arrays[name], left = converter.convert(self._trimmed(column.combine_chunks()))
+        arrays, unfit, unknown = {}, [NONE], {}
+        for known, name, column in zip(self._columns, table.column_names, table.columns, strict=True):
+            texts = self._trimmed(column.combine_chunks())
+            if known is None:
+                unknown[name] = texts
+                continue
+            field, converter = known
+            assert converter is not None  # noqa: S101 - else it is not possible
+            arrays[field], left = converter.convert(texts)
             unfit.append(left)
+        if unknown and self._rescued_column is not None:
+            arrays[self._rescued_column] = self._rescued(unknown)
         columns = [arrays.get(field.name, pa.nulls(table.num_rows, field.type)) for field in self._schema]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), np.unique(np.concatenate(unfit))
+
+    def _rescued(self, unknown: Mapping[str, pa.Array]) -> pa.Array:
+        rows = zip(*(texts.to_pylist() for texts in unknown.values()), strict=True)
+        members = (Members(pair for pair in zip(unknown, row, strict=True) if pair[1] is not None) for row in rows)
+        return pa.array([rescued_text(row, self._path) for row in members], pa.string())
 
     def _trimmed(self, texts: pa.Array) -> pa.Array:
         if not self.trims:
