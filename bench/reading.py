@@ -1,4 +1,4 @@
-"""Rates of reading, for thirty shapes of input: ``python bench/reading.py [--spark] [SHAPE...]``.
+"""Rates of reading, for some forty shapes of input: ``python bench/reading.py [--spark] [SHAPE...]``.
 
 For each shape: megabytes of the file for each second of processor time. Headrace's readers run as in a worker of Spark,
 without a JVM; what Spark then does with the rows is not part of it. With ``--spark``, Spark's own readers read the same
@@ -111,6 +111,10 @@ def _line(chance: random.Random, number: int, *, note: str = "", separator: str 
     return separator.join((str(number), str(chance.randrange(1000)), _KINDS[number % 9], amount, note))
 
 
+def _short_line(chance: random.Random, number: int) -> str:
+    return f"{number},{chance.randrange(1000)}"
+
+
 def _timed_line(chance: random.Random, number: int) -> str:
     return f"{number},{chance.randrange(1000)},{_time(chance)},n{chance.randrange(10**9)}"
 
@@ -190,7 +194,8 @@ SHAPES: Mapping[str, Shape] = {
     "csv misfits 1 in 20": Shape(
         "csv", _EVENT, _one_in(20, lambda c, n: _line(c, n, amount="none"), _line), _CSV, _HEADER
     ),
-    "csv short lines 1 in 2000": Shape("csv", _EVENT, _one_in(2000, lambda c, n: "1,2", _line), _CSV, _HEADER),
+    "csv unknown column": Shape("csv", _EVENT.partition(", note")[0], _line, _CSV, _HEADER),
+    "csv short lines 1 in 2000": Shape("csv", _EVENT, _one_in(2000, _short_line, _line), _CSV, _HEADER),
     "csv timestampFormat": Shape("csv", _TIMED, _timed_line, {**_CSV, **_FORMAT}, "id,device,at,note\n"),
     "csv trimmed": Shape(
         "csv",
@@ -211,6 +216,9 @@ SHAPES: Mapping[str, Shape] = {
     "xml nested": Shape("xml", _NESTED, _xml_nested, _XML, "<rows>\n", "\n</rows>\n"),
     "xml arrays": Shape(
         "xml", "id BIGINT, tag ARRAY<STRING>, note STRING", _xml_arrays, _XML, "<rows>\n", "\n</rows>\n"
+    ),
+    "xml entities": Shape(
+        "xml", _EVENT, lambda c, n: _xml(c, n).replace("<note>", "<note>a &amp; b"), _XML, "<rows>\n", "\n</rows>\n"
     ),
     "xml misfits 1 in 20": Shape(
         "xml",

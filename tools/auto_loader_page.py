@@ -268,7 +268,7 @@ next run reads the same files.
 
 - `dateFormat`, `timestampFormat` and `timestampNTZFormat` take Spark's patterns with the letters
   `y u M L d D H h K k m s S a X x Z VV`, quoted text, and optional parts in brackets. Other letters are refused by name.
-- A column with a pattern is read row by row, which is slower.
+- A column with a pattern that has `VV` is read row by row, which is slower.
 
 ## Options
 """

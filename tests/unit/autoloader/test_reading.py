@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.json.blocks import JsonBlocks
@@ -220,6 +221,26 @@ def test_a_record_over_several_lines_is_read_as_several_malformed_records():
     assert [rescued(row)["_corrupt_record"] for row in rows] == ['{"a":', "1}"]
 
 
+@pytest.mark.parametrize("text", ['null\n{"a":1}', ' null\n{"a":1}', '\n\tnull\n{"a":1}'])
+@pytest.mark.parametrize("columns", ["a INT", "a STRING", "a INT, m MAP<STRING,INT>"])
+def test_null_is_no_record_and_ends_no_process(text, columns):
+    first, second = rows_of(text, columns)
+
+    assert rescued(first)["_corrupt_record"].strip() == "null"
+    assert second["_rescued_data"] is None
+
+
+def test_null_after_other_records_is_no_record():
+    first, second = rows_of('{"a":1}\nnull', "a INT")
+
+    assert (first["a"], rescued(second)["_corrupt_record"]) == (1, "null")
+
+
+@pytest.mark.parametrize("begin", ["", "\r\n", "\ufeff", "\n \t"])
+def test_null_in_a_sample_of_files_is_no_record(begin):
+    assert json_struct([f'{begin}null\n{{"a":1}}\n'.encode()], {}) == parse_struct("a BIGINT")
+
+
 def test_invalid_utf8_is_read_as_the_replacement_character():
     assert one(b'{"a":"x\xff"}', "a STRING")["a"] == "x\ufffd"
 
@@ -272,7 +293,7 @@ _TYPES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150, 1000), deadline=None)
 @given(
     records=st.lists(_RECORDS, max_size=5),
     kinds=st.lists(_TYPES, min_size=6, max_size=6),
@@ -310,6 +331,7 @@ def at_once(monkeypatch):
         pytest.fail("record by record")
 
     monkeypatch.setattr("headrace.autoloader.reading.json.blocks.read_records", refuse)
+    monkeypatch.setattr("headrace.autoloader.reading.json.fitting_lines.read_lines_singly", refuse)
 
 
 @pytest.mark.usefixtures("at_once")

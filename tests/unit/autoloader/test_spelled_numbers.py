@@ -27,14 +27,18 @@ def at_once(monkeypatch):
         pytest.fail("record by record")
 
     monkeypatch.setattr("headrace.autoloader.reading.json.blocks.read_records", refuse)
+    monkeypatch.setattr("headrace.autoloader.reading.json.fitting_lines.read_lines_singly", refuse)
 
 
-def test_only_numbers_of_the_given_field_names_are_quoted():
-    text = b'{"p":1.50,"q":1.50,"s":"\\"p\\":1.5","n":{"p" : -2e5}}\n{"p":"x","pp":1}\n{"p":3}\n'
+@pytest.mark.usefixtures("at_once")
+def test_values_of_all_types_keep_their_text_beside_strings():
+    values = ["1.50", "-2e5", '"x"', "true", '{"q": [1, "a\\"b"]}', "[1,  2.50]", "null", '"p\\": 1.5"']
+    lines = [f'{{"p" : {value} ,"n":{{"p":{value}}}}}' for value in values]
 
-    assert quote_numbers(text, ["p"]) == (
-        b'{"p":"1.50","q":1.50,"s":"\\"p\\":1.5","n":{"p" : "-2e5"}}\n{"p":"x","pp":1}\n{"p":"3"}\n'
-    )
+    rows = rows_of("\n".join(lines), "p STRING, n STRUCT<p: STRING>")
+
+    texts = ["1.50", "-2e5", "x", "true", '{"q": [1, "a\\"b"]}', "[1,  2.50]", None, 'p": 1.5']
+    assert [(row["p"], row["n"]["p"]) for row in rows] == [(text, text) for text in texts]
 
 
 @pytest.mark.usefixtures("at_once")

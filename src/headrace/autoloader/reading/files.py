@@ -13,7 +13,6 @@ from headrace.autoloader.reading.columnar.parquet import parquet_rows
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.csv.blocks import csv_rows
 from headrace.autoloader.reading.json.blocks import JsonBlocks
-from headrace.autoloader.reading.json.records import read_records
 from headrace.autoloader.reading.limits import LongRecord, join_blocks
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.metadata_columns import MetadataColumns
@@ -62,7 +61,7 @@ def _json(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
             if isinstance(block, LongRecord):
                 yield from long_record_rows(plan, split.path, block, bad)
             elif multi_line:
-                yield from read_records(plan, split.path, [block.decode("utf-8-sig", "replace")], 1, bad)
+                yield from reader.read_document(block)
             else:
                 yield from reader.read(block)
 

@@ -54,7 +54,8 @@ class PatternColumn:
         elif form.startswith(MONTHS[0][:3]):
             months = pa.array([name[:3].lower() for name in MONTHS])
             place = pc.index_in(pc.utf8_slice_codeunits(pc.utf8_lower(written), 0, 3), months)
-            written = pc.fill_null(pc.add(place, 1).cast(pa.string()), "")
+            # No month has the number 0.
+            written = pc.if_else(pc.equal(written, ""), "", pc.fill_null(pc.add(place, 1), 0).cast(pa.string()))
         missing = pc.equal(written, "")
         numbers: _Numbers = pc.if_else(missing, "0", written).cast(pa.int64()).to_numpy(zero_copy_only=False)
         first = {"y": 1970, "M": 1, "d": 1, "D": 1, "k": 24}.get(field, 0)
@@ -62,14 +63,15 @@ class PatternColumn:
         return np.where(missing.to_numpy(zero_copy_only=False), first, numbers + century)
 
     def _read_offsets(self, written: pa.Array) -> None:
-        digits = pc.replace_substring(written, ":", "")
+        plain = pc.replace_substring(written, ":", "")
         self.has_offset = pc.not_equal(written, "").to_numpy(zero_copy_only=False)
-        is_utc = pc.equal(pc.utf8_upper(digits), "Z").to_numpy(zero_copy_only=False)
+        is_utc = pc.equal(pc.utf8_upper(plain), "Z").to_numpy(zero_copy_only=False)
 
         def part(begin: int) -> _Numbers:
-            text = pc.utf8_slice_codeunits(digits, begin, begin + 2)
-            found = pc.if_else(pc.match_substring_regex(text, r"^\d\d$"), text, "0").cast(pa.int64())
-            return found.to_numpy(zero_copy_only=False)
+            text = pc.utf8_slice_codeunits(plain, begin, begin + 2)
+            digits = pc.if_else(pc.match_substring_regex(text, r"^\d\d$"), text, "0").cast(pa.int64())
+            found: _Numbers = digits.to_numpy(zero_copy_only=False)
+            return found
 
         sign = np.where(pc.starts_with(written, "-").to_numpy(zero_copy_only=False), -1, 1)
         hours, minutes, seconds = part(1), part(3), part(5)

@@ -13,17 +13,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from headrace.autoloader.reading.bad_records import BadRecords
-from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.conversion.converters import Times, text_converter
-from headrace.autoloader.reading.conversion.fitting import NONE, Positions, TextConverter
-from headrace.autoloader.reading.conversion.pattern_columns import can_vectorise
+from headrace.autoloader.reading.conversion.fitting import Positions
 from headrace.autoloader.reading.conversion.utf8 import is_utf8
 from headrace.autoloader.reading.conversion.values import TypeMismatch
-from headrace.autoloader.reading.csv.lines import SPACES, Dialect, is_skipped
+from headrace.autoloader.reading.csv.columns import CsvColumns
+from headrace.autoloader.reading.csv.lines import Dialect, is_skipped
 from headrace.autoloader.reading.csv.long_separators import create_parser
 from headrace.autoloader.reading.csv.plain_lines import CsvLines, Flags
 from headrace.autoloader.reading.csv.records import CsvRecords
@@ -34,7 +32,6 @@ from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, reserved_names
 from headrace.autoloader.reading.rows import Rows, concat_batches, long_record_rows
 from headrace.autoloader.reading.splits import Split
-from headrace.model.ddl import field_of
 
 _ROWS = 10_000
 _HEAD_BYTES = 64 * 1024
@@ -173,20 +170,16 @@ class CsvBlocks:
         self._converters = [field and text_converter(field["type"], times) for field in self._fields]
         everything = {field["name"].casefold() for field in fields} | reserved_names(plan)
         self._unknown = new_columns(plan, (name for name in self._names if name.casefold() not in everything))
-        self._columns = [
-            field and isinstance(field["type"], str) and _column_converter(field["type"], plan.time_zone, times)
-            for field in self._fields
-        ]
-        fields = list(plan.data["fields"])
-        names_of_all = {field["name"] for field in fields}
-        extra = [name for name in (plan.corrupt_column, plan.rescued_column) if name and name not in names_of_all]
-        self._schema = arrow_schema(
-            {"type": "struct", "fields": [*fields, *(field_of(name, "string") for name in extra)]}
-        )
-        self._fast = dialect.fits_arrow and all(self._columns) and len(set(self._names)) == len(self._names)
+        self._columns = CsvColumns(plan, path, dialect, self._fields)
         # With trailing trimming only, a last value of spaces is "" and not NULL.
-        self._fast = self._fast and (dialect.trims_left or not dialect.trims_right) and dialect.comment.isascii()
-        self._trims = dialect.trims_left or dialect.trims_right
+        trims_as_arrow = dialect.trims_left or not dialect.trims_right
+        self._fast = (
+            self._columns.is_possible
+            and dialect.fits_arrow
+            and dialect.comment.isascii()
+            and trims_as_arrow
+            and len(set(self._names)) == len(self._names)
+        )
 
     def read(self, block: bytes) -> Iterator[pa.RecordBatch]:
         """Read the rows of a block.
@@ -202,7 +195,8 @@ class CsvBlocks:
         if self._pending or not self._fast:
             yield from self._by_line(block)
             return
-        found = None if self._trims or self._dialect.comment else self._by_arrow(block)
+        by_lines = self._columns.trims or self._dialect.comment or self._multi_line
+        found = None if by_lines else self._by_arrow(block)
         if found is not None and not len(found[1]):
             yield found[0]
             return
@@ -215,48 +209,59 @@ class CsvBlocks:
                 self._pending = ""
 
     def _by_arrow(self, block: bytes) -> tuple[pa.RecordBatch, Positions] | None:
-        """Read lines with Arrow; None if it cannot. Returns the rows, and which of them have a value that may not fit."""
+        """Read lines with Arrow; None if it cannot. Returns the rows, and those with a value that may not fit."""
         table = read_texts(block, self._names, self._dialect)
-        return None if table is None else self._converted(table)
-
-    def _converted(self, table: pa.Table) -> tuple[pa.RecordBatch, Positions]:
-        arrays, unfit = {}, [NONE]
-        for field, converter, column in zip(self._fields, self._columns, table.columns, strict=True):
-            assert field and converter  # noqa: S101 - else nothing is read at once
-            arrays[field["name"]], left = converter.convert(self._trimmed(column.combine_chunks()))
-            unfit.append(left)
-        columns = [arrays.get(field.name, pa.nulls(table.num_rows, field.type)) for field in self._schema]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema), np.unique(np.concatenate(unfit))
-
-    def _trimmed(self, texts: pa.Array) -> pa.Array:
-        dialect = self._dialect
-        if not self._trims:
-            return texts
-        texts = (pc.utf8_trim if dialect.trims_right else pc.utf8_ltrim)(texts, characters=SPACES)
-        return pc.if_else(pc.is_in(texts, pa.array(["", dialect.null])), pa.scalar(None, pa.string()), texts)
+        return None if table is None else self._columns.convert(table)
 
     def _by_plain_lines(self, block: bytes) -> Iterator[pa.RecordBatch]:
         """Read the plain lines with Arrow, and the others one by one."""
+        if self._multi_line and self._dialect.quote.encode() in block:
+            batch, size = self._plain_records(block)
+            if batch is not None:
+                yield batch
+            if size >= len(block):
+                return
+            block = block[size:]
         lines = CsvLines(block, self._dialect, len(self._names))
         numbers = np.flatnonzero(lines.is_plain)
         table = parse_texts(lines.text(lines.is_plain), self._names, self._dialect) if len(numbers) else None
         if table is None or table.num_rows != len(numbers):
             yield from self._by_line(block)
             return
-        batch, unfit = self._converted(table)
+        batch, unfit = self._columns.convert(table)
         skipped = lines.is_skipped | lines.is_plain
         skipped[numbers[unfit]] = False
-        if skipped.all():
-            kept, others, found = skipped[numbers], [], []
-        else:
-            others, found = self._others(lines.lines(), skipped)
-            kept = skipped[numbers]
+        others, found = ([], None) if skipped.all() else self._others(lines.lines(), skipped)
+        kept = skipped[numbers]
         batch = batch if kept.all() else batch.filter(pa.array(kept))
-        if found:
+        if found is not None:
             order = np.argsort(np.concatenate([numbers[kept], others]), kind="stable")
-            batch = concat_batches([batch, *found]).take(pa.array(order))
+            batch = concat_batches([batch, found]).take(pa.array(order))
         if batch.num_rows:
             yield batch
+
+    def _plain_records(self, block: bytes) -> tuple[pa.RecordBatch | None, int]:
+        """Read the plain records at the begin of a block. Returns their rows, if there are any, and their size."""
+        records = CsvLines(block, self._dialect, len(self._names), spans_lines=True)
+        usable = np.logical_and.accumulate(records.is_plain | records.is_skipped)
+        plain = records.is_plain & usable
+        text = records.text(plain)
+        table = parse_texts(text, self._names, self._dialect, spans_lines=True) if text else None
+        if table is None or table.num_rows != plain.sum():
+            return None, 0
+        batch, unfit = self._columns.convert(table)
+        size = int(records.begins[usable.sum()])
+        if not len(unfit):
+            return batch, size
+        kept = np.ones(table.num_rows, dtype=np.bool_)
+        kept[unfit] = False
+        rows = Rows(self._plan, self._path, self._bad)
+        numbers: list[int] = []
+        for number in unfit.tolist():
+            self._add(records.line(int(np.flatnonzero(plain)[number])), rows)
+            numbers += [number] * (len(rows) - len(numbers))
+        order = np.argsort(np.concatenate([np.flatnonzero(kept), numbers]), kind="stable")
+        return concat_batches([batch.filter(pa.array(kept)), rows.take()]).take(pa.array(order)), size
 
     @property
     def has_pending(self) -> bool:
@@ -291,12 +296,13 @@ class CsvBlocks:
         lines = text.removesuffix("\n").split("\n")
         yield from self._rows_of(lines, len(lines), complete=False)
 
-    def _others(self, lines: Sequence[str], skipped: Flags) -> tuple[list[int], list[pa.RecordBatch]]:
+    def _others(self, lines: Sequence[str], skipped: Flags) -> tuple[list[int], pa.RecordBatch]:
         """Read the lines that are not *skipped*, and mark in it the other lines that belong to them.
 
         Returns the line number of each row, and the rows.
         """
-        rows, numbers, at = Rows(self._plan, self._path, self._bad), [], 0
+        rows, at = Rows(self._plan, self._path, self._bad), 0
+        numbers: list[int] = []
         while at < len(lines):
             if skipped[at]:
                 following = skipped[at:].argmin()
@@ -314,7 +320,7 @@ class CsvBlocks:
             self._add_record(lines[at:end], rows)
             numbers += [at] * (len(rows) - len(numbers))
             at = end
-        return numbers, [rows.take()] if numbers else []
+        return numbers, rows.take()
 
     def _add_record(self, lines: Sequence[str], rows: Rows) -> None:
         if self._multi_line:
@@ -389,7 +395,7 @@ def read_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table
     return parse_texts(block, names, dialect)
 
 
-def parse_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table | None:
+def parse_texts(block: bytes, names: Sequence[str], dialect: Dialect, *, spans_lines: bool = False) -> pa.Table | None:
     """Read plain lines as columns of strings, NULL if empty; None if Arrow refuses them."""
     try:
         return pcsv.read_csv(
@@ -399,6 +405,7 @@ def parse_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Tabl
                 delimiter=dialect.separator,
                 quote_char=dialect.quote,
                 double_quote=dialect.escape == dialect.quote,
+                newlines_in_values=spans_lines,
             ),
             pcsv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
@@ -410,13 +417,6 @@ def parse_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Tabl
         )
     except pa.ArrowInvalid:
         return None
-
-
-def _column_converter(kind: str, zone: str, times: Times) -> TextConverter | None:
-    pattern = times.patterns.get(kind)
-    if kind in ("binary", "variant") or (pattern is not None and not can_vectorise(pattern)):
-        return None
-    return TextConverter(kind, zone, pattern)
 
 
 def _folded(name: str, plan: ReadPlan) -> str:

@@ -19,24 +19,30 @@ class CsvLines:
     A plain line is not blank and no comment, has the expected number of values, and each of its quotes begins or ends a
     value, or is one of two in a value if a quote escapes itself. It has no other escapes.
 
+    With *spans_lines*, a line end inside of quotes is part of a value: the lines are records, up to the first one that
+    is not plain.
+
     Attributes:
         begins: where each line begins, and the end of the text.
         is_plain: whether each line is plain.
         is_skipped: whether it is blank or a comment.
     """
 
-    def __init__(self, text: bytes, dialect: Dialect, values: int) -> None:
+    def __init__(self, text: bytes, dialect: Dialect, values: int, *, spans_lines: bool = False) -> None:
         self._text = text if text.endswith(b"\n") else text + b"\n"
         self._letters = np.frombuffer(self._text, dtype=np.uint8)
         self._dialect = dialect
         ends = np.flatnonzero(self._letters == _LINE_END)
+        quotes = np.flatnonzero(self._letters == ord(dialect.quote))
+        if spans_lines:
+            inside = np.searchsorted(quotes, ends) & 1 == 1
+            ends = ends[~inside | (ends == len(self._text) - 1)]
         self.begins: Positions = np.concatenate(([0], ends + 1))
         self.is_skipped: Flags = ~np.logical_or.reduceat(self._letters > _SPACE, self.begins[:-1])
         if dialect.comment:
             self.is_skipped |= self._letters[self.begins[:-1]] == ord(dialect.comment)
         self.is_plain: Flags = ~self.is_skipped
         separators = np.flatnonzero(self._letters == ord(dialect.separator))
-        quotes = np.flatnonzero(self._letters == ord(dialect.quote))
         if len(quotes):
             self._check_quotes(quotes)
             separators = separators[np.searchsorted(quotes, separators) & 1 == self._parity(quotes, separators)]
@@ -101,6 +107,10 @@ class CsvLines:
         if kept.all():
             return self._text
         return self._letters[np.repeat(kept, np.diff(self.begins))].tobytes()
+
+    def line(self, number: int) -> str:
+        """One line, without its end."""
+        return self._text[self.begins[number] : self.begins[number + 1] - 1].decode("utf-8", "replace")
 
     def lines(self) -> list[str]:
         """All lines."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as data_field
 
 import numpy as np
 import pyarrow as pa
@@ -64,16 +65,19 @@ class _Node:
 
     kind: JsonType
     name: str
-    fields: Mapping[bytes, _Node] = field(default_factory=dict)
+    fields: Mapping[bytes, _Node] = data_field(default_factory=dict)
     inner: _Node | None = None
+    # The name of a field.
+    field: str = ""
 
     @classmethod
-    def of(cls, kind: JsonType) -> _Node:
-        """The node of a type."""
+    def of(cls, kind: JsonType, name: str = "") -> _Node:
+        """The node of a type, and of the field of that name."""
         if isinstance(kind, str):
-            return cls(kind, kind)
+            return cls(kind, kind, field=name)
         if kind["type"] == "struct":
-            return cls(kind, "struct", {one["name"].encode(): cls.of(one["type"]) for one in kind["fields"]})
+            fields = {one["name"].encode(): cls.of(one["type"], one["name"]) for one in kind["fields"]}
+            return cls(kind, "struct", fields)
         return cls(kind, kind["type"], inner=cls.of(kind["elementType" if kind["type"] == "array" else "valueType"]))
 
     def with_inner(self) -> Iterator[_Node]:
@@ -103,6 +107,7 @@ class AdaptedLines:
         begins: where each line begins, and the end of the text.
         fits: whether a line fits the schema, so that Arrow can read it.
         is_unchecked: whether invalid JSON is in strings now, so that the original must be validated.
+        texts: string columns that have no strings, which Arrow need not read: line numbers, and where the values are.
         unknown: the members of records that are not in the schema.
     """
 
@@ -110,6 +115,7 @@ class AdaptedLines:
     begins: Positions
     fits: Flags
     is_unchecked: bool
+    texts: Mapping[str, tuple[Positions, Positions, Positions]]
     unknown: Members
 
 
@@ -152,6 +158,7 @@ class _Adaptation:
         self._replaced: list[tuple[Positions, int]] = []
         # Begins and ends of objects and arrays that become strings.
         self._nested_texts: list[tuple[Positions, Positions]] = []
+        self._texts: dict[str, tuple[Positions, Positions, Positions]] = {}
         none = np.empty(0, dtype=np.int64)
         self._unknown = Members(none, none, none, none, none)
 
@@ -176,7 +183,10 @@ class _Adaptation:
             for child in np.unique(children[children >= 0]).tolist():
                 chosen = children == child
                 tokens = level.tokens[places[chosen]]
-                opened = self._check(self._schema.nodes[child], tokens, begins[chosen], ends[chosen])
+                child_node = self._schema.nodes[child]
+                if node is self._schema.nodes[0] and self._take_texts(child_node, tokens, begins[chosen], ends[chosen]):
+                    continue
+                opened = self._check(child_node, tokens, begins[chosen], ends[chosen])
                 inner_nodes[np.searchsorted(inner.opens, opened)] = child
             if node.name == "map":
                 self._to_entries(level, in_node, places)
@@ -185,7 +195,8 @@ class _Adaptation:
     def _is_empty(self, level: Level, places: Positions) -> Flags:
         """Whether a token opens an array without elements."""
         begins, _ = self._lines.values(level.tokens[places], level.tokens[places + 1])
-        return (level.kinds[places] == OPENS_ARRAY) & (self._lines.letters[begins] == CLOSES_ARRAY)
+        empty: Flags = (level.kinds[places] == OPENS_ARRAY) & (self._lines.letters[begins] == CLOSES_ARRAY)
+        return empty
 
     def _refuse(self, tokens: Positions) -> None:
         self._fits[self._lines.rows[tokens]] = False
@@ -222,6 +233,19 @@ class _Adaptation:
         self._refuse(tokens[~fits])
         return tokens[_IS_NESTED[first] & fits] + 1 if node.name in ("struct", "map", "array") else tokens[:0]
 
+    def _take_texts(self, node: _Node, tokens: Positions, begins: Positions, ends: Positions) -> bool:
+        """Take the values of a column of records as texts, if it is to have strings and has objects or arrays only."""
+        first, last = self._lines.letters[begins], self._lines.letters[ends - 1]
+        is_nested = _IS_NESTED[first]
+        if node.name != "string" or not is_nested.any() or not (is_nested | (first == _NULL[0])).all():
+            return False
+        self._refuse(tokens[is_nested & (last != CLOSES_OBJECT) & (last != CLOSES_ARRAY)])
+        rows = self._lines.rows[tokens]
+        # Arrow does not see that a name is repeated.
+        self._fits[rows[np.flatnonzero(np.diff(rows, prepend=-1) == 0)]] = False
+        self._texts[node.field] = (rows[is_nested], begins[is_nested], ends[is_nested])
+        return True
+
     def _quote(self, first: Bytes, begins: Positions, ends: Positions) -> Flags:
         """Quote values that are not strings, with their original text; return which can be."""
         fits = np.ones(len(first), dtype=np.bool_)
@@ -242,7 +266,8 @@ class _Adaptation:
             # Spark reads -0 as a whole number, which has no sign.
             letters = self._lines.letters
             is_minus = (letters[begins] == ord("-")) & (letters[begins + 1] == ord("0"))
-            return ~(is_minus & (ends - begins == 2))
+            others: Flags = ~(is_minus & (ends - begins == 2))
+            return others
         texts = self._lines.texts(begins, ends)
         if digits:
             whole, fraction = digits[0] - digits[1], rf"(\.[0-9]{{1,{digits[1]}}})?" if digits[1] else ""
@@ -277,9 +302,7 @@ class _Adaptation:
 
     def _refuse_non_numeric(self) -> None:
         """Refuse lines with names of numbers that Arrow may accept, wherever they are outside of strings."""
-        if not any(name in self._lines.text for name in (b"NaN", b"Inf")):
-            return
-        found = np.array([match.start() for match in _NON_NUMERIC.finditer(self._lines.text)], dtype=np.int64)
+        found = np.array(list(non_numeric_names(self._lines.text)), dtype=np.int64)
         if len(found):
             found = found[~self._lines.in_strings(found)]
             self._fits[self._lines.rows_at(found)] = False
@@ -290,7 +313,7 @@ class _Adaptation:
         lines = self._lines
         is_unchecked = bool(self._nested_texts)
         if not self._insertions:
-            return AdaptedLines(lines.letters, lines.begins, self._fits, is_unchecked, self._unknown)
+            return AdaptedLines(lines.letters, lines.begins, self._fits, is_unchecked, self._texts, self._unknown)
         letters = lines.letters.copy()
         for positions, letter in self._replaced:
             letters[positions] = letter
@@ -302,7 +325,8 @@ class _Adaptation:
         order = np.argsort(at, kind="stable")
         at = at[order]
         begins = lines.begins + np.searchsorted(at, lines.begins)
-        return AdaptedLines(np.insert(letters, at, new[order]), begins, self._fits, is_unchecked, self._unknown)
+        letters = np.insert(letters, at, new[order])
+        return AdaptedLines(letters, begins, self._fits, is_unchecked, self._texts, self._unknown)
 
     def _escaped(self) -> Positions:
         """The positions of quotes and backslashes in objects and arrays that become strings."""
@@ -316,6 +340,12 @@ class _Adaptation:
         return special[(place >= 0) & (special < ends[place])]
 
 
+def non_numeric_names(text: bytes) -> Iterator[int]:
+    """The positions of names of NaN and the infinities as Arrow accepts them, also in strings."""
+    if b"NaN" in text or b"Inf" in text:
+        yield from (match.start() for match in _NON_NUMERIC.finditer(text))
+
+
 def _is_integer(text: str, kind: str) -> bool:
     try:
         parse_integer(text, kind)
@@ -325,4 +355,5 @@ def _is_integer(text: str, kind: str) -> bool:
 
 
 def _matches(texts: pa.StringArray, form: str) -> Flags:
-    return pc.match_substring_regex(texts, form).to_numpy(zero_copy_only=False)
+    found: Flags = pc.match_substring_regex(texts, form).to_numpy(zero_copy_only=False)
+    return found

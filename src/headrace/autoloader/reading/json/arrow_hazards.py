@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-_NULL_RECORD = re.compile(rb"(?:\A|\n)[ \t]*null")
+_NULL_RECORD = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|\n|\r)[ \t\r]*null")
 _OPENS, _LINE_END = 0x7B, 0x0A
 _DEEPEST = 500
 _COUNTED_BYTES = 1024 * 1024

@@ -24,13 +24,15 @@ from headrace.autoloader.reading.conversion.arrow_types import arrow_schema, arr
 from headrace.autoloader.reading.conversion.converters import PATTERNS
 from headrace.autoloader.reading.conversion.datetime_columns import NotVectorised
 from headrace.autoloader.reading.conversion.utf8 import is_utf8
+from headrace.autoloader.reading.json.adapting import non_numeric_names
 from headrace.autoloader.reading.json.arrow_hazards import is_hazardous, line_ends
 from headrace.autoloader.reading.json.arrow_lines import parse_json
 from headrace.autoloader.reading.json.columns import ColumnConverter, Path, holds_floating, is_convertible
 from headrace.autoloader.reading.json.fitting_lines import FittingLines
+from headrace.autoloader.reading.json.flat_records import flat_records
 from headrace.autoloader.reading.json.number_texts import original_texts
 from headrace.autoloader.reading.json.records import read_records
-from headrace.autoloader.reading.lines import parts
+from headrace.autoloader.reading.lines import BLOCK_BYTES, parts
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.model.ddl import JsonType
 
@@ -42,6 +44,7 @@ _MOST_BYTES = 8 * _PART_BYTES
 _SAMPLE_BYTES = 256 * 1024
 _TWO_RECORDS = re.compile(rb"\}[ \t]*\{")
 _OPENS, _CLOSES = 0x7B, 0x7D
+_BLANK = b" \t\n"
 _BOM = b"\xef\xbb\xbf"
 _MINUS_ZERO = re.compile(rb"-0[ \t]*[,}\]]")
 
@@ -76,8 +79,39 @@ class JsonBlocks:
         block = block.removeprefix(_BOM)
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        if not block.isspace() and block:
+        if block.strip(_BLANK):
             yield from self._read(block)
+
+    def read_document(self, text: bytes) -> Iterator[pa.RecordBatch]:
+        """Read the rows of records that can span lines: all at once, or one by one.
+
+        Raises:
+            UnknownFields: see ``read_records``.
+            MalformedRecord: see ``read_records``.
+        """
+        flat = flat_records(text.removeprefix(_BOM))
+        batches = None if flat is None else self._all_by_arrow(flat)
+        if batches is None:
+            texts = [text.decode("utf-8-sig", "replace")]
+            yield from read_records(self._plan, self._path, texts, 1, self._bad)
+        else:
+            yield from batches
+
+    def _all_by_arrow(self, flat: bytes) -> list[pa.RecordBatch] | None:
+        batches = []
+        for block in parts(flat, BLOCK_BYTES):
+            batch = self._by_arrow(block) if self._simple else None
+            if batch is not None:
+                batches.append(batch)
+                continue
+            for part in parts(block, _PART_BYTES):
+                if self._lines is None or len(part) > _MOST_BYTES:
+                    return None
+                batch = self._lines.read_all(part)
+                if batch is None:
+                    return None
+                batches.append(batch)
+        return batches
 
     def _read(self, block: bytes) -> Iterator[pa.RecordBatch]:
         batch = self._by_arrow(block) if self._simple else None
@@ -95,6 +129,9 @@ class JsonBlocks:
         """Read a block with Arrow; None if Arrow cannot, or must not, read it."""
         ends = line_ends(block)
         if not is_utf8(block) or is_hazardous(block, ends):
+            return None
+        if self._unexpected == "ignore" and any(True for _ in non_numeric_names(block)):
+            # Of fields that it ignores, Arrow accepts more names of numbers than Spark.
             return None
         sample = block[: block.rfind(b"\n", 0, _SAMPLE_BYTES) + 1] or block
         if not self._learned:

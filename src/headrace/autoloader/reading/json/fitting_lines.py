@@ -1,4 +1,4 @@
-"""Read lines of JSON of which Arrow refuses some: the others by Arrow, once they are adapted, and those record by record.
+"""Read lines of JSON of which Arrow refuses some: the others by Arrow, once they are adapted, and those one by one.
 
 The rows are in the order of the lines.
 """
@@ -42,13 +42,11 @@ class FittingLines:
         # The column for corrupt records does not come from a field of the file.
         self._fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
         skips = not plan.evolves and plan.case_sensitive
-        self._unexpected = "ignore" if skips else "error"
         self._adapter = LineAdapter(
             {"type": "struct", "fields": self._fields},
             skips_unknown=skips,
             skips_nested=skips and plan.rescued_column is None,
         )
-        self._types = pa.schema([(field["name"], read_type(field["type"])) for field in self._fields])
         fields = list(plan.data["fields"])
         names = {field["name"] for field in fields}
         extra = [name for name in (plan.corrupt_column, plan.rescued_column) if name and name not in names]
@@ -73,6 +71,15 @@ class FittingLines:
         order = np.argsort(np.concatenate([rows, np.repeat(np.flatnonzero(others), counts)]), kind="stable")
         return concat_batches([batch, singly]).take(pa.array(order))
 
+    def read_all(self, text: bytes) -> pa.RecordBatch | None:
+        """Read whole lines as :meth:`read` does; None if Arrow does not read one of them, or its spaces matter."""
+        lines = JsonLines(text)
+        adapted = self._adapter.adapt(lines)
+        if not adapted.fits.all() or adapted.is_unchecked or adapted.texts:
+            return None
+        batch, rows = self._by_arrow(lines)
+        return batch if len(rows) == len(lines) else None
+
     def _by_arrow(self, lines: JsonLines) -> tuple[pa.RecordBatch, Positions]:
         """Read the lines that fit. Returns their rows, and their numbers."""
         adapted = self._adapter.adapt(lines)
@@ -80,15 +87,16 @@ class FittingLines:
         rows = np.flatnonzero(fits)
         if adapted.is_unchecked:
             _, rows = read_lines(lines.letters, lines.begins, rows, validate_json)
-        tables, rows = read_lines(
-            adapted.letters, adapted.begins, rows, lambda text: parse_json(text, self._types, self._unexpected)
-        )
-        table = pa.concat_tables([self._types.empty_table(), *tables]).combine_chunks()
+        fields = [field for field in self._fields if field["name"] not in adapted.texts]
+        types = pa.schema([(field["name"], read_type(field["type"])) for field in fields])
+        tables, rows = read_lines(adapted.letters, adapted.begins, rows, lambda text: parse_json(text, types))
         converter = ColumnConverter(self._plan)
-        columns = {
-            field["name"]: converter.convert(_array(table[field["name"]]), field["type"], field["name"])
-            for field in self._fields
-        }
+        columns = {name: _texts_at(lines, rows, *texts) for name, texts in adapted.texts.items()}
+        if fields:
+            table = pa.concat_tables([types.empty_table(), *tables]).combine_chunks()
+            for field in fields:
+                name = field["name"]
+                columns[name] = converter.convert(_array(table[name]), field["type"], name)
         kept = np.ones(len(rows), dtype=np.bool_)
         kept[converter.unfit] = False
         if self._plan.rescued_column is not None and len(adapted.unknown.rows):
@@ -116,6 +124,14 @@ class FittingLines:
         path = f"{json.dumps(RESCUED_PATH)}:{json.dumps(self._path, ensure_ascii=False)}"
         rescued = [f"{{{','.join(texts[row])},{path}}}" if row in texts else None for row in range(len(rows))]
         return pa.array(rescued, pa.string())
+
+
+def _texts_at(lines: JsonLines, rows: Positions, found: Positions, begins: Positions, ends: Positions) -> pa.Array:
+    """The texts found on some lines, for all *rows*; NULL for those without."""
+    place = np.full(len(lines), -1, dtype=np.int64)
+    place[found] = np.arange(len(found))
+    chosen = place[rows]
+    return lines.texts(begins, ends).take(pa.array(chosen, mask=chosen < 0))
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

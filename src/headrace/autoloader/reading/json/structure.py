@@ -33,10 +33,10 @@ def bytes_in(letters: bytes) -> Flags:
 
 
 _MARKS = bytes_in(b'"{}[]:,\n')
-_SPACES = bytes_in(b" \t")
-_DEPTH_STEPS = np.zeros(256, dtype=np.int8)
-_DEPTH_STEPS[list(b"{[")] = 1
-_DEPTH_STEPS[list(b"}]")] = -1
+SPACES = bytes_in(b" \t\r")
+DEPTH_STEPS = np.zeros(256, dtype=np.int8)
+DEPTH_STEPS[list(b"{[")] = 1
+DEPTH_STEPS[list(b"}]")] = -1
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,18 @@ class Level:
     opens: Positions
 
 
-class JsonLines:
-    """The tokens of lines of JSON in UTF-8: brackets, colons and commas outside of strings.
+class JsonMarks:
+    """The tokens of lines of JSON: brackets, colons and commas outside of strings.
 
     Attributes:
         text: the lines, each with a line end.
         letters: their bytes.
         begins: where each line begins, and the end of the text.
-        has_object: whether a line can be one object, with its strings closed and its brackets balanced. Only such lines
-            have tokens.
+        has_closed_strings: whether the strings on each line are closed. Other lines have no tokens.
         positions, kinds, rows: the tokens' positions, bytes and line numbers.
+        quotes, backslashes: the positions of quotes that begin or end strings, and of all backslashes.
+        quotes_before: the number of quotes before each token.
+        first_quotes: the number of quotes before each line.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -83,26 +85,16 @@ class JsonLines:
         self.begins: Positions = np.concatenate(([0], marks[is_end] + 1))
         rows = np.cumsum(is_end) - is_end
         quotes_before = np.cumsum(is_quote) - is_quote
-        # The number of quotes before each line.
-        self._base = np.concatenate(([0], quotes_before[is_end]))
-        inside = (quotes_before - self._base[rows]) & 1 == 1
-        self.has_object: Flags = np.diff(self._base) & 1 == 0
+        self.first_quotes: Positions = np.concatenate(([0], quotes_before[is_end]))
+        inside = (quotes_before - self.first_quotes[rows]) & 1 == 1
+        self.has_closed_strings: Flags = np.diff(self.first_quotes) & 1 == 0
         self.quotes: Positions = marks[np.flatnonzero(is_quote)]
         # Places are faster than flags.
-        tokens = np.flatnonzero(~(is_quote | is_end | inside))
+        tokens = np.flatnonzero(~(is_quote | is_end | inside) & self.has_closed_strings[rows])
         self.positions: Positions = marks[tokens]
         self.kinds: Bytes = kinds[tokens]
         self.rows: Positions = rows[tokens]
-        self._quotes_before: Positions = quotes_before[tokens]
-        self._drop_others()
-        depths = self._keep_objects()
-        # Sorted by the depth of their container, the tokens of a container follow one another.
-        depths += _DEPTH_STEPS[self.kinds] < 0
-        self._order: Positions = np.argsort(depths.astype(np.uint16), kind="stable")
-        self._depths = depths[self._order]
-
-    def __len__(self) -> int:
-        return len(self.begins) - 1
+        self.quotes_before: Positions = quotes_before[tokens]
 
     def _escaped(self, marks: Positions) -> Flags:
         """Whether an odd number of backslashes comes before each position."""
@@ -110,15 +102,36 @@ class JsonLines:
         run_begins = self.backslashes[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
         place = np.searchsorted(self.backslashes, marks) - 1
         last = self.backslashes[place]
-        return (place >= 0) & (last == marks - 1) & ((last - run_begins[place]) & 1 == 0)
+        escaped: Flags = (place >= 0) & (last == marks - 1) & ((last - run_begins[place]) & 1 == 0)
+        return escaped
+
+
+class JsonLines(JsonMarks):
+    """The tokens of lines of JSON in UTF-8, each of which may be one object.
+
+    Attributes:
+        has_object: whether a line can be one object with balanced brackets. Only such lines have tokens.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text)
+        self.has_object = self.has_closed_strings
+        depths = self._keep_objects()
+        # Sorted by the depth of their container, the tokens of a container follow one another.
+        depths += DEPTH_STEPS[self.kinds] < 0
+        self._order: Positions = np.argsort(depths.astype(np.uint16), kind="stable")
+        self._depths = depths[self._order]
+
+    def __len__(self) -> int:
+        return len(self.begins) - 1
 
     def _keep_objects(self) -> Positions:
         """Drop the tokens of lines that are not one object; return the depths after each of the others."""
-        depths = np.cumsum(_DEPTH_STEPS[self.kinds], dtype=np.int64)
+        depths = np.cumsum(DEPTH_STEPS[self.kinds], dtype=np.int64)
         bounds = np.searchsorted(self.rows, np.arange(len(self) + 1))
         self.has_object &= (np.diff(np.concatenate(([0], depths))[bounds]) == 0) & (np.diff(bounds) > 0)
         if self._drop_others():
-            depths = np.cumsum(_DEPTH_STEPS[self.kinds], dtype=np.int64)
+            depths = np.cumsum(DEPTH_STEPS[self.kinds], dtype=np.int64)
             bounds = np.searchsorted(self.rows, np.arange(len(self) + 1))
         # Only the last bracket of a record closes all.
         last = bounds[1:][self.has_object] - 1
@@ -138,7 +151,7 @@ class JsonLines:
         if kept.all():
             return False
         self.positions, self.kinds = self.positions[kept], self.kinds[kept]
-        self.rows, self._quotes_before = self.rows[kept], self._quotes_before[kept]
+        self.rows, self.quotes_before = self.rows[kept], self.quotes_before[kept]
         return True
 
     def level(self, depth: int) -> Level:
@@ -153,8 +166,8 @@ class JsonLines:
         """The quotes around the names before some colon tokens, and whether each is a plain name without escapes."""
         if not len(self.quotes):
             return colons, colons, np.zeros(len(colons), dtype=np.bool_)
-        numbers = self._quotes_before[colons]
-        plain = numbers - self._base[self.rows[colons]] >= 2
+        numbers = self.quotes_before[colons]
+        plain = numbers - self.first_quotes[self.rows[colons]] >= 2
         opens, closes = self.quotes[numbers - 2], self.quotes[numbers - 1]
         plain &= self._after_spaces(closes + 1) == self.positions[colons]
         if len(self.backslashes):
@@ -165,7 +178,7 @@ class JsonLines:
         """Where the values between two tokens begin and end, without spaces around them."""
         first, last = self._after_spaces(self.positions[begins] + 1), self.positions[ends].copy()
         for _ in range(_MOST_SPACES):
-            active = np.flatnonzero((last > first) & _SPACES[self.letters[last - 1]])
+            active = np.flatnonzero((last > first) & SPACES[self.letters[last - 1]])
             if not len(active):
                 break
             last[active] -= 1
@@ -173,12 +186,12 @@ class JsonLines:
 
     def _after_spaces(self, positions: Positions) -> Positions:
         positions = positions.copy()
-        active = np.flatnonzero(_SPACES[self.letters[positions]])
+        active = np.flatnonzero(SPACES[self.letters[positions]])
         for _ in range(_MOST_SPACES):
             if not len(active):
                 break
             positions[active] += 1
-            active = active[_SPACES[self.letters[positions[active]]]]
+            active = active[SPACES[self.letters[positions[active]]]]
         return positions
 
     def rows_at(self, positions: Positions) -> Positions:
@@ -188,7 +201,8 @@ class JsonLines:
     def in_strings(self, positions: Positions) -> Flags:
         """Whether positions are inside of strings."""
         rows = self.rows_at(positions)
-        return (np.searchsorted(self.quotes, positions) - self._base[rows]) & 1 == 1
+        inside: Flags = (np.searchsorted(self.quotes, positions) - self.first_quotes[rows]) & 1 == 1
+        return inside
 
     def texts(self, begins: Positions, ends: Positions) -> pa.StringArray:
         """The texts between positions."""

@@ -24,7 +24,6 @@ from headrace.model.ddl import JsonType
 # Names that are surely names of XML.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*\Z")
 _ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
-_ENTITY = "&(lt|gt|quot|apos|amp);"
 # Spaces that Python strips, besides those of ASCII.
 _WIDE_EDGE = r"^[\p{Z}\x{85}]|[\p{Z}\x{85}]$"
 _ASCII_SPACES = " \t\n\r"
@@ -75,6 +74,7 @@ class XmlColumns:
         self._text_begins = np.zeros(len(elements.rows), dtype=np.int64)
         self._text_ends = np.zeros(len(elements.rows), dtype=np.int64)
         self._text_begins[texts.elements], self._text_ends[texts.elements] = texts.begins, texts.ends
+        self._checks_names = False
         self._by_depth: dict[int, Positions] = {}
         self._has_attributes = np.zeros(len(elements.rows), dtype=np.bool_)
         self._has_attributes[tags.attributes.elements] = self._names.attributes
@@ -99,13 +99,35 @@ class XmlColumns:
                 chosen = self._named(*names, name.removeprefix(prefix).encode())
                 matched[chosen] = True
                 found.append(values.of(chosen))
-            self._tags.refuse(values.rows[~matched])
+            self._pass_unknown(values.rows[~matched])
         texts = self._own_texts(elements, slots)
         if self._names.value in known:
             known[self._names.value].append(texts)
         else:
-            self._tags.refuse(texts.rows)
+            self._pass_unknown(texts.rows)
         return [self._array(_joined(known[field["name"]]), field["type"], count, depth + 1) for field in fields]
+
+    def _pass_unknown(self, rows: Positions) -> None:
+        """Pass values that are not in the schema, if they are not rescued; otherwise refuse their rows."""
+        plan = self._plan
+        if plan.evolves or plan.rescued_column is not None or not plan.case_sensitive:
+            self._tags.refuse(rows)
+        elif len(rows) and not self._checks_names:
+            self._checks_names = True
+            self._check_names()
+
+    def _check_names(self) -> None:
+        """Refuse rows with names that may not be XML, or with an attribute twice: a parser would refuse them."""
+        tags = self._tags
+        elements, attributes = tags.elements, tags.attributes
+        names = tags.texts_between(attributes.begins, attributes.ends)
+        tags.refuse(elements.rows[~_are_names(tags.texts_between(elements.begins, elements.ends))])
+        tags.refuse(elements.rows[attributes.elements[~_are_names(names)]])
+        codes = names.dictionary_encode()
+        pairs = attributes.elements * max(len(codes.dictionary), 1) + codes.indices.to_numpy()
+        repeated = np.ones(len(pairs), dtype=np.bool_)
+        repeated[np.unique(pairs, return_index=True)[1]] = False
+        tags.refuse(elements.rows[attributes.elements[repeated]])
 
     def _members(
         self, elements: Positions, slots: Positions, depth: int
@@ -202,8 +224,6 @@ class XmlColumns:
         texts = self._tags.texts_between(values.begins, values.ends)
         odd = np.zeros(len(texts), dtype=np.bool_)
         if b"&" in self._tags.text:
-            known, all_of_them = pc.count_substring_regex(texts, _ENTITY), pc.count_substring(texts, "&")
-            odd |= pc.not_equal(known, all_of_them).to_numpy(zero_copy_only=False)
             for entity, letter in _ENTITIES:
                 texts = pc.replace_substring(texts, entity, letter)
         if not self._tags.text.isascii():
@@ -219,6 +239,11 @@ class XmlColumns:
         if kind == "boolean":
             texts = pc.if_else(pc.equal(texts, "1"), "true", pc.if_else(pc.equal(texts, "0"), "false", texts))
         return texts, odd
+
+
+def _are_names(names: pa.StringArray) -> Flags:
+    found: Flags = pc.match_substring_regex(names, r"^[A-Za-z_][A-Za-z0-9_.\-]*$").to_numpy(zero_copy_only=False)
+    return found
 
 
 def _joined(values: list[_Values]) -> _Values:

@@ -24,6 +24,8 @@ _SPACES[list(b" \t\n\r")] = True
 # Not allowed in XML, or not kept as they are.
 _CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f]|\xef\xbf[\xbe\xbf]")
 
+_OTHER_ENTITY = re.compile(rb"&(?!(?:lt|gt|quot|apos|amp);)")
+
 
 class Irregular(ValueError):
     """The rows of a text cannot be found by its tags alone."""
@@ -159,8 +161,8 @@ class XmlTags:
         opens, closes = self._opens[tags], self._closes[tags]
         is_end, is_empty, is_special = self._is_end[tags], self._is_empty[tags], self._is_special[tags]
         self.refuse(rows[is_special])
-        controls = np.array([match.start() for match in _CONTROLS.finditer(self.text)], dtype=np.int64)
-        self._refuse_at(controls)
+        for unusual in (_CONTROLS, _OTHER_ENTITY):
+            self._refuse_at(np.array([match.start() for match in unusual.finditer(self.text)], dtype=np.int64))
         steps = np.where(is_end, -1, np.where(is_empty | is_special, 0, 1))
         after = np.cumsum(steps)
         bounds = np.searchsorted(rows, np.arange(len(self.is_regular) + 1))
