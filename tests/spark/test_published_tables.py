@@ -187,8 +187,10 @@ def test_renamed_and_removed_datasets_keep_their_entries(projects, metastore, he
 
 
 def test_a_name_that_another_pipeline_has_is_refused_before_anything_is_written(projects, metastore, headrace_session):
-    projects("shop", ORDERS).run()
-    other = projects("other", ORDERS)
+    shop, other = projects("shop", ORDERS), projects("other", ORDERS)
+    for project in (shop, other):
+        add_orders(project.settings.root, 1)
+    shop.run()
     before = entries(headrace_session, metastore, other.settings.schema, "orders")
 
     for refused in (other.validate, other.plan, other.run):

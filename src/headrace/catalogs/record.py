@@ -97,7 +97,7 @@ class PublicationRecord:
 
     def to_json(self) -> dict[str, Any]:
         """The record as JSON; the keys are those of the stored format."""
-        return {"published": [one.to_json() for one in self.publications], "problems": self.problems}
+        return {"tables": [one.to_json() for one in self.publications], "problems": self.problems}
 
 
 def read_publications(layout: StorageLayout) -> PublicationRecord:
@@ -107,7 +107,7 @@ def read_publications(layout: StorageLayout) -> PublicationRecord:
     """
     try:
         raw = json.loads(_file(layout).read_text(encoding="utf-8"))
-        found = tuple(Publication.from_json(one) for one in raw["published"])
+        found = tuple(Publication.from_json(one) for one in raw["tables"])
         return PublicationRecord(found, {str(key): str(value) for key, value in raw["problems"].items()})
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return PublicationRecord()

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.catalogs.record import read_publications
 from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.printable import json_text, printable
@@ -54,7 +55,7 @@ _ALL_EVENTS = EventSelection()
 def status(context: typer.Context) -> None:
     """Show the last update, its flows and quarantined rows.
 
-    Also shows inactive tables. Exits with 1 if the update failed or was lost.
+    Also shows inactive tables, and where tables are published. Exits with 1 if the update failed or was lost.
     """
     invocation = invocation_of(context)
     layout = invocation.location.settings().layout
@@ -65,8 +66,10 @@ def status(context: typer.Context) -> None:
         return
     text = outcome_text(outcome, log=log_of(outcome, invocation.location.logs()), width=invocation.width)
     inactive = [warning.message for warning in reader.warnings(outcome.update_id) if warning.code in INACTIVE]
-    lines = [text, *(f"inactive: {printable(message)}" for message in inactive)]
-    invocation.result("\n".join(lines), {**outcome.to_json(), "inactive": inactive})
+    record = read_publications(layout)
+    lines = [text, *(f"inactive: {printable(message)}" for message in inactive), *map(printable, record.describe())]
+    published = {"published": record.to_json()} if record.publications else {}
+    invocation.result("\n".join(lines), {**outcome.to_json(), "inactive": inactive, **published})
     raise typer.Exit(FAILED if outcome.state in (UpdateState.FAILED, UpdateState.LOST) else DONE)
 
 

@@ -232,6 +232,13 @@ class Plan:
         for name in names:
             yield from unavailable.get(name, ())
 
+    def _published(self) -> Iterator[tuple[QualifiedName, tuple[str, str, str]]]:
+        """The tables that change, with their names in a metastore, for those that are published."""
+        for step in self.tables:
+            known = self.graph.by_name.get(step.dataset)
+            if known is not None and known.published_as is not None:
+                yield known.name, known.published_as
+
     @cached_property
     def _by_flow(self) -> dict[str, FlowStep]:
         return {step.flow.name: step for step in reversed(self.flows)}
@@ -246,6 +253,7 @@ class Plan:
         lines = describe_changes(self.changes)
         lines += [rename.describe() for rename in self.renames]
         lines += [step.describe() for step in self.tables]
+        lines += [f"publish    {name}: as {'.'.join(name_in_catalog)}" for name, name_in_catalog in self._published()]
         lines += [step.describe() for step in self.views]
         lines += [loss.describe() for loss in self.losses]
         lines += [step.describe() for step in self.flows if step.decision is Decision.START]
@@ -284,6 +292,11 @@ class Plan:
                 }
                 for step in self.tables
             ],
+            **(
+                {"published": {str(k): ".".join(v) for k, v in published}}
+                if (published := [*self._published()])
+                else {}
+            ),
             "views": [
                 {"dataset": str(step.dataset), "change": step.change.value, "reason": step.reason}
                 for step in self.views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from urllib.parse import SplitResult, urlsplit
 
@@ -50,11 +50,6 @@ class CatalogSettings:
             PipelineError: SECRET.*: a reference cannot be resolved.
         """
         return {key: resolve(text, secrets, environ, location=self.location) for key, text in self.conf.items()}
-
-
-def without_publishing(catalogs: Mapping[str, CatalogSettings]) -> Mapping[str, CatalogSettings]:
-    """The same metastores, in which nothing is published: for stages and tests."""
-    return MappingProxyType({key: replace(catalog, publish=()) for key, catalog in catalogs.items()})
 
 
 def catalogs_of(section: Section, file: str, report: Report) -> Mapping[str, CatalogSettings]:

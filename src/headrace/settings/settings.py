@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -163,6 +163,11 @@ class Settings:
     def all_connectors(self) -> tuple[str, ...]:
         """The connectors that are set, and the one that the storage needs."""
         return (*self.connectors, S3) if is_store_uri(self.storage) and S3 not in self.connectors else self.connectors
+
+    @property
+    def catalogs_to_read(self) -> Mapping[str, CatalogSettings]:
+        """The same metastores, in which nothing is published: for stages and tests."""
+        return {name: replace(catalog, publish=()) for name, catalog in self.catalogs.items()}
 
     def open_secrets(self, environ: Mapping[str, str]) -> Secrets:
         """The secrets that this pipeline can see."""

@@ -23,7 +23,6 @@ from headrace.plan.steps import Plan
 from headrace.project.open import Project
 from headrace.project.test_harness import Harness, utc_now
 from headrace.runtime.failpoints import Failpoint
-from headrace.settings.catalogs import without_publishing
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -53,7 +52,7 @@ class Pipeline(ProjectFolder):
 
     def __init__(self, folder: Path, storage: Path, environ: Mapping[str, str], scratch: Path | None = None) -> None:
         settings = load_settings(find_settings(folder), environ=environ)
-        catalogs = without_publishing(settings.catalogs)
+        catalogs = settings.catalogs_to_read
         super().__init__(replace(settings, storage=str(storage), catalogs=catalogs), copied=scratch is not None)
         self._environ = environ
         self._scratch = scratch

@@ -95,14 +95,48 @@ def published(publication):
 
 
 def test_an_update_publishes_what_its_tables_say(pipeline, metastore):
-    publication, plan = pipeline(comment="declared")
+    publication, plan = pipeline(comment="declared", stored=False)
     publication.claim(plan)
     assert metastore.entries["sales", "orders"].parameters["comment"] == "declared"
 
+    publication, plan = pipeline(comment="declared")
     assert publication.publish(plan) == ()
 
     assert metastore.entries["sales", "orders"].parameters["comment"] == "stored"
     assert published(publication) == {"lake.sales.orders": "published"}
+
+
+def test_an_update_that_changes_no_table_writes_nothing(pipeline, metastore):
+    publication, plan = pipeline()
+    publication.publish(plan)
+    metastore.create = metastore.replace = lambda *_: pytest.fail("the metastore was written to")
+
+    publication.check(plan)
+    publication.claim(plan)
+
+    assert publication.publish(plan) == ()
+
+
+def test_a_removed_entry_that_somebody_drops_is_forgotten(pipeline, metastore):
+    publication, plan = pipeline(tables=("orders", "customers"))
+    publication.publish(plan)
+    publication, plan = pipeline(tables=("orders",))
+    publication.publish(plan)
+    del metastore.entries["sales", "customers"]
+
+    publication.publish(plan)
+
+    assert published(publication) == {"lake.sales.orders": "published"}
+
+
+def test_an_entry_that_somebody_drops_is_made_again(pipeline, metastore):
+    publication, plan = pipeline()
+    publication.publish(plan)
+    metastore.entries.clear()
+
+    publication.publish(plan)
+
+    assert list(metastore.entries) == [("sales", "orders")]
 
 
 def test_checking_changes_nothing(pipeline, metastore):

@@ -13,7 +13,6 @@ from headrace.model.outcome import Outcome, UpdateCause
 from headrace.plan.steps import Plan
 from headrace.project.changes.gates import PolicyGate
 from headrace.project.planning.plan_update import Planning
-from headrace.project.publication.publication import PipelinePublication
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.savepoints.automatic import AutomaticSavepoints
 from headrace.project.savepoints.brokers import ask_brokers
@@ -22,7 +21,7 @@ from headrace.project.savepoints.topics import BrokerAnswers, SavedTopics
 from headrace.project.staging.swaps import StageSwaps
 from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import ReadMetrics, UpdateAlerts
-from headrace.project.update.update import UpdateGate
+from headrace.project.update.update import UpdateGate, UpdatePublication
 from headrace.project.update.update_start import UpdateStart
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
@@ -57,7 +56,7 @@ class PipelineUpdates:
     metrics: ReadMetrics
     savepoints: PipelineSavepoints
     swaps: StageSwaps
-    publication: PipelinePublication
+    publication: UpdatePublication
 
     def run(
         self,

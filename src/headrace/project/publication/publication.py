@@ -75,7 +75,7 @@ class PipelinePublication:
         raise_all(found)
 
     def claim(self, plan: Plan) -> None:
-        """Take the names of the tables that an update fills, and give entries what the code declares.
+        """Take the names of the tables that an update fills, and give entries what it will change in their tables.
 
         Call it under the lease, before the update writes anything.
 
@@ -85,8 +85,9 @@ class PipelinePublication:
         filled = {step.flow.target for step in plan.flows if step.has_work}
         found: list[PipelineError] = []
         for catalog, datasets in self._published(plan.graph):
-            wanted = [self._declared(one) for one in datasets if one.name in filled or self._stored(one) is not None]
-            found += self._apply(catalog, wanted, ())
+            wanted = [self._planned(plan, one, filled=one.name in filled) for one in datasets]
+            others, _ = self._apply(catalog, [one for one in wanted if one is not None], ())
+            found += others
         raise_all(found)
 
     def publish(self, plan: Plan) -> tuple[PipelineError, ...]:
@@ -106,23 +107,17 @@ class PipelinePublication:
                 for catalog, datasets in self._published(plan.graph)
             ]
         for catalog, datasets, wanted in asked:
-            keys = {one.key for one in wanted}
-            absent = {str(name).casefold() for name in plan.graph.unavailable_datasets}
-            absent |= {str(one.name).casefold() for one in datasets}
-            old = [one for one in before.of_catalog(catalog.name) if (one.schema, one.table) not in keys]
-            kept = [
-                one for one in old if one.dataset.casefold() in absent and one.state is not PublicationState.REMOVED
-            ]
-            former = {(one.entry.schema, one.former) for one in wanted if one.former}
-            gone = [one for one in old if one not in kept and (one.schema, one.table) not in former]
-            others = self._apply(catalog, wanted, [(one.schema, one.table) for one in gone])
+            kept, gone = _older(before.of_catalog(catalog.name), wanted, datasets, plan.graph)
+            others, found = self._apply(catalog, wanted, [(one.schema, one.table) for one in gone])
             failed = self.problems.get(catalog.name)
             pending = {problem.params["table"] for problem in others}
             for one in wanted:
                 is_pending = failed is not None or one.entry.table in pending
                 state = PublicationState.PENDING if is_pending else PublicationState.PUBLISHED
                 publications.append(Publication(catalog.name, *one.key, one.entry.dataset, state))
-            publications += [*kept, *(replace(one, state=PublicationState.REMOVED) for one in gone)]
+            # An entry that somebody has dropped, or replaced, is no longer the pipeline's.
+            left = [one for one in gone if failed is not None or self._is_own(found.get((one.schema, one.table)))]
+            publications += [*kept, *(replace(one, state=PublicationState.REMOVED) for one in left)]
             problems += others if failed is None else [*others, failed]
         if publications or before.publications:
             texts = {problem.params["catalog"]: problem.message for problem in problems}
@@ -132,13 +127,14 @@ class PipelinePublication:
 
     def _apply(
         self, catalog: CatalogSettings, wanted: Iterable[WantedEntry], gone: Iterable[TableName]
-    ) -> list[PipelineError]:
-        """Make the entries as they are wanted; returns a problem for each name that somebody else has."""
+    ) -> tuple[list[PipelineError], Mapping[TableName, CatalogEntry]]:
+        """Make the entries as they are wanted; returns a problem for each name of others, and what was there before."""
         wanted, gone = tuple(wanted), tuple(gone)
         self.problems.pop(catalog.name, None)
         problems: list[PipelineError] = []
+        found: dict[TableName, CatalogEntry] = {}
         if not wanted and not gone:
-            return problems
+            return problems, found
         with suppress(_NotAskedError), self._connected(catalog) as client:
             found = self._found(client, wanted, gone)
             problems += [self._taken(catalog, entry) for entry in taken(wanted, found, self._owner)]
@@ -149,7 +145,7 @@ class PipelinePublication:
                     # Somebody has been faster.
                     now = client.find(change.entry.schema, [change.entry.name])
                     problems += [self._taken(catalog, entry) for entry in now.values()]
-        return problems
+        return problems, found
 
     @contextmanager
     def _connected(self, catalog: CatalogSettings) -> Iterator[MetastoreClient]:
@@ -203,6 +199,19 @@ class PipelinePublication:
         declared = dataset.dataset
         return self._wanted(dataset, dataset.schema.to_json(), declared.comment, declared.properties)
 
+    def _planned(self, plan: Plan, dataset: ResolvedDataset, *, filled: bool) -> WantedEntry | None:
+        """The entry of a dataset as a plan leaves its table; None if there is no table, and no flow fills it."""
+        state = table_state(dataset.path or "")
+        if state is None:
+            return self._declared(dataset) if filled else None
+        if plan.table_step_for(dataset.name) is None:
+            return self._stored(dataset)
+        properties = {**state.properties, **dataset.dataset.properties}
+        return self._wanted(dataset, dataset.schema.to_json(), dataset.dataset.comment, properties)
+
+    def _is_own(self, entry: CatalogEntry | None) -> bool:
+        return entry is not None and entry.belongs_to(self._owner)
+
     def _stored(self, dataset: ResolvedDataset) -> WantedEntry | None:
         """The entry of a dataset, by its table; None without one."""
         state = table_state(dataset.path or "")
@@ -236,6 +245,22 @@ class PipelinePublication:
     @property
     def _owner(self) -> Owner:
         return Owner(self.settings.id, self.settings.name, self.settings.storage)
+
+
+def _older(
+    before: Iterable[Publication],
+    wanted: Iterable[WantedEntry],
+    datasets: Iterable[ResolvedDataset],
+    graph: ResolvedGraph,
+) -> tuple[list[Publication], list[Publication]]:
+    """Publications that are not wanted now: those of datasets that have no table now, and those that are gone."""
+    keys = {one.key for one in wanted} | {(one.entry.schema, one.former) for one in wanted if one.former}
+    stored = {one.entry.dataset for one in wanted}
+    waiting = {str(one.name) for one in datasets if str(one.name) not in stored}
+    waiting |= {str(name) for name in graph.unavailable_datasets}
+    old = [one for one in before if (one.schema, one.table) not in keys]
+    kept = [one for one in old if one.dataset in waiting and one.state is not PublicationState.REMOVED]
+    return kept, [one for one in old if one not in kept]
 
 
 def _spelled(path: str) -> str:

@@ -17,7 +17,9 @@ from headrace.spark.metastore.foreign_tables import ForeignTables
 from headrace.spark.notebook.notebook_session import release_tables
 from headrace.spark.readers import auto_loader
 from headrace.spark.session.catalog_entries import clear
+from headrace.spark.session.guards import unguarded
 from headrace.spark.session.listeners import remove_listeners
+from headrace.spark.session.query_context import QueryContext, in_query_context
 from headrace.spark.startup.open_session import open_session
 from headrace.spark.update.catalog import Catalog
 from headrace.stores.paths import storage_path
@@ -59,7 +61,9 @@ def _find_foreign_tables(catalog: Catalog, settings: Settings, secrets: Secrets,
         path = tables.location(name)
         if path is None:
             return None
-        catalog.register_path(name, path)
+        # A query calls this, which may not create tables itself.
+        with unguarded(), in_query_context(QueryContext()):
+            catalog.register_path(name, path)
         return catalog.names.of(name)
 
     catalog.names.register_foreign = register

@@ -7,19 +7,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headrace.catalogs.published_names import publication_problems, with_published_names
+from headrace.catalogs.published_names import with_published_names
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
-from headrace.graph.custom_metrics import custom_metric_problems
 from headrace.graph.new_tables import maps_names
 from headrace.graph.resolve import resolve
 from headrace.model.names import QualifiedName
 from headrace.project.loading.load_project import load_project
 from headrace.project.loading.load_result import LoadResult
 from headrace.project.loading.worker_modules import source_modules
+from headrace.project.resolution.definition_problems import definition_problems
 from headrace.project.resolution.open_catalog import open_catalog
 from headrace.project.resolution.resolve_request import Resolved, ResolveRequest
-from headrace.project.resolution.stored_secrets import stored_secrets
 from headrace.project.test_harness import Harness
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
@@ -59,14 +58,7 @@ class Resolver:
         settings = self._settings
         definitions = self._harness.rewrite(loaded.definitions)
         graph, graph_problems = build(definitions, settings.naming)
-        graph_problems += tuple(
-            PipelineError("GRAPH.RESERVED_NAME", location=dataset.location, name=dataset.name)
-            for dataset in graph.datasets.values()
-            if dataset.name == settings.event_log
-        )
-        graph_problems += stored_secrets(definitions, self._secrets)
-        graph_problems += tuple(publication_problems(graph.datasets, settings.catalogs, settings.naming))
-        graph_problems += tuple(custom_metric_problems(graph.datasets, graph.flows_into))
+        graph_problems += tuple(definition_problems(definitions, graph, settings, self._secrets))
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
         catalog.cleared = request.cleared(definitions)
         catalog.unmapped = frozenset(d.name for d in definitions.datasets if maps_names(d.properties) is False)

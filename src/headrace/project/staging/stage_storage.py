@@ -12,7 +12,6 @@ from headrace.model.savepoint_policy import NO_SAVEPOINTS
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
 from headrace.settings.alert_settings import AlertSettings
-from headrace.settings.catalogs import without_publishing
 from headrace.settings.lineage_settings import LineageSettings
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, health_of_flows
@@ -40,7 +39,7 @@ def stage_settings(settings: Settings, stage: Stage) -> Settings:
         alerts=AlertSettings(),
         lineage=LineageSettings(),
         approval=ApprovalPolicy(),
-        catalogs=without_publishing(settings.catalogs),
+        catalogs=settings.catalogs_to_read,
         # The stage has nothing under old names.
         renamed_datasets={},
         renamed_flows={},

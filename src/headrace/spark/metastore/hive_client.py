@@ -53,7 +53,12 @@ class HiveMetastore:
         self._hive: Any = jvm.org.apache.hadoop.hive.metastore.api
         self._lists: Any = jvm.java.util.ArrayList
         self._maps: Any = jvm.java.util.HashMap
-        hive_conf = jvm.org.apache.hadoop.hive.conf.HiveConf()
+        try:
+            hive_conf = jvm.org.apache.hadoop.hive.conf.HiveConf()
+        except TypeError as error:
+            # Without the class, py4j takes its name for that of a package.
+            reason = "Spark was built without Hive"
+            raise PipelineError("CATALOG.UNAVAILABLE", catalog=catalog, uri=uri, reason=reason) from error
         for key, value in {**_DEFAULTS, **conf, "hive.metastore.uris": uri}.items():
             hive_conf.set(key, value)
         try:

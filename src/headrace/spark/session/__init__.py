@@ -9,6 +9,7 @@ __all__ = [
     "guards",
     "listeners",
     "object_stores",
+    "own_tables",
     "query_context",
     "scoped_confs",
     "submitted_confs",

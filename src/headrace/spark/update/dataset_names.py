@@ -18,11 +18,8 @@ from headrace.stores.paths import StoragePath, storage_path
 RegisterForeign: TypeAlias = Callable[[QualifiedName], SessionName | None]
 # Leaves the catalog in a name that has one.
 _AS_WRITTEN = Naming()
-
-
-def _none_known(name: QualifiedName) -> SessionName | None:
-    """No metastore is known."""
-    del name
+# Without a metastore.
+_NONE: RegisterForeign = dict[QualifiedName, SessionName]().get
 
 
 class Names:
@@ -37,7 +34,7 @@ class Names:
         self._folders: dict[StoragePath, QualifiedName] = {}
         self._reads: set[QualifiedName] | None = None
         # Registers the table of a metastore with a name of three parts; returns its name in the session, or None.
-        self.register_foreign: RegisterForeign = _none_known
+        self.register_foreign: RegisterForeign = _NONE
 
     def recording(self, reads: set[QualifiedName]) -> Names:
         """The same names. Adds each name that is looked up through it to *reads*."""

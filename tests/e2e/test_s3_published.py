@@ -1,0 +1,62 @@
+"""A table on S3 that is published in a metastore, which has no access to the bucket, is read by its name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.command_line import in_own_process
+from tests.servers.hive import running_metastore
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(600),
+    pytest.mark.long(
+        guard=(
+            "tests/unit/project/test_publication.py::test_an_update_publishes_what_its_tables_say",
+            "tests/unit/stores/test_s3.py::test_the_event_log_is_written_and_read",
+        )
+    ),
+]
+ORDERS = """\
+from headrace import pipelines as dp
+
+
+@dp.materialized_view
+def orders():
+    return spark.range(3)
+"""
+COPIED = """\
+from headrace import pipelines as dp
+
+
+@dp.table
+def copied():
+    return spark.readStream.table("lake.sales.orders")
+"""
+
+
+def project(folder, code, **settings):
+    (folder / "transformations").mkdir(parents=True)
+    (folder / "transformations" / "a.py").write_text(code, encoding="utf-8")
+    (folder / "pipeline.yml").write_text(json.dumps({"name": folder.name, **settings}), encoding="utf-8")
+    return folder
+
+
+def test_a_table_in_a_bucket_is_read_by_its_name_in_the_metastore(tmp_path, s3):
+    bucket = s3.make_bucket("published")
+    with running_metastore(tmp_path / "metastore") as metastore:
+        catalogs = {"lake": {"uri": metastore.uri}}
+        storage = f"s3://{bucket}/shop"
+        shop = project(tmp_path / "shop", ORDERS, storage=storage, catalog="lake", schema="sales", catalogs=catalogs)
+        reader = project(tmp_path / "reader", COPIED, storage=f"s3://{bucket}/reader", catalogs=catalogs)
+
+        ran = in_own_process(shop, "run", environ=s3.environ)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        read = in_own_process(reader, "run", environ=s3.environ)
+        assert read.returncode == 0, read.stdout + read.stderr
+
+    status = json.loads(in_own_process(shop, "--output", "json", "status", environ=s3.environ).stdout)
+    assert [one["state"] for one in status["published"]["tables"]] == ["published"]
+    rows = in_own_process(reader, "--output", "json", "sql", "SELECT id FROM copied", environ=s3.environ)
+    assert sorted(row["id"] for row in json.loads(rows.stdout)) == [0, 1, 2]
