@@ -1,7 +1,8 @@
 """Materialized views after 1 % of their input changed: what changed against all rows, in a warm session.
 
-The views are like those of TPC-H and TPC-DI, over generated data. Run by hand, in an empty folder, with
-`python bench/scenarios/views.py compare ROWS SET [VIEW,VIEW]`: each view is then refreshed in both ways, in turn.
+The views are like those of TPC-H and TPC-DI, over generated data. To compare both ways view by view, and each result
+with a recompute, run in an empty folder, with this one's parent in PYTHONPATH:
+`python bench/scenarios/views.py compare ROWS SET [VIEW,VIEW]`.
 """
 
 from __future__ import annotations
@@ -137,17 +138,16 @@ class Bench:
 
 
 def compare(rows: int, chosen: ViewSet, only: Sequence[str] = ()) -> None:
-    """Refresh each view in both ways after each change, and print a table."""
+    """Refresh each view by what changed after each change, and from all rows at last; print a table."""
     bench = Bench(chosen, rows, {"": "incremental", _FULL: "full"}, only)
-    for ending in ("", _FULL):
-        list(bench.refresh("first", ending))
-    found: dict[str, list[Refreshed]] = {"": [], _FULL: []}
-    for number, (change, apply) in enumerate(((_APPENDED, bench.append), (_UPDATED, bench.update)) * 2):
-        apply(number // 2)
-        # The first way of one round is the last of the next.
-        for ending in ("", _FULL) if number // 2 else (_FULL, ""):
-            found[ending] += bench.refresh(change, ending)
-    print_table(found[_FULL], found[""])
+    # The first refresh is one of all rows too; it prepares the JVM for the others.
+    list(bench.refresh("first", ""))
+    partial: list[Refreshed] = []
+    for change, apply in ((_APPENDED, bench.append), (_UPDATED, bench.update)):
+        apply(0)
+        partial += bench.refresh(change, "")
+    full = list(bench.refresh("", _FULL))
+    print_table(full, partial)
     print(f"\nviews that differ from a recompute: {', '.join(bench.differing(_FULL)) or 'none'}")
 
 
@@ -155,14 +155,11 @@ def print_table(full: Sequence[Refreshed], partial: Sequence[Refreshed]) -> None
     """Print the seconds of both ways and their ratio for each view and change, and what they show as a whole."""
     print("| view | change | all rows s | what changed s | ratio | way |\n| --- | --- | --- | --- | --- | --- |")
     ratios: list[tuple[float, bool]] = []
-    for key in dict.fromkeys((one.view, one.change) for one in full):
-        slow = median(one.seconds for one in full if (one.view, one.change) == key)
-        some = [one for one in partial if (one.view, one.change) == key]
-        if not some:
-            continue
-        fast = median(one.seconds for one in some)
-        ratios.append((slow / fast, not some[-1].way.startswith("full")))
-        print(f"| {key[0]} | {key[1]} | {slow:.2f} | {fast:.2f} | {slow / fast:.1f} | {some[-1].way} |")
+    seconds = {one.view: one.seconds for one in full}
+    for one in partial:
+        slow = seconds[one.view]
+        ratios.append((slow / one.seconds, not one.way.startswith("full")))
+        print(f"| {one.view} | {one.change} | {slow:.2f} | {one.seconds:.2f} | {slow / one.seconds:.1f} | {one.way} |")
     parts = sum(is_partial for _, is_partial in ratios)
     print(f"\nincremental: {parts} of {len(ratios)} ({parts / len(ratios):.0%})")
     print(f"times faster: median {median(ratio for ratio, _ in ratios):.1f}", end=", ")

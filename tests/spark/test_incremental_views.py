@@ -242,8 +242,9 @@ def test_rows_with_maps_are_added_one_by_one_and_computed_again_if_some_are_gone
     found.insert(order(3), order(3))
     added = found.run()
     found.sql("DELETE FROM {orders} WHERE id = 2")
-    gone = found.run()
+    gone = found.pipeline.run()
 
+    found.check()
     assert (added.counts("maps").rows_written, found.ways(added)) == (2, {"maps": "incremental"})
     assert "MAP<STRING, INT>" in gone.counts("maps").refresh.reason
 

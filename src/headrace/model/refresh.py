@@ -106,12 +106,14 @@ class RefreshRule:
         keys: the columns of the view that hold the keys of its groups.
         obstacle: why it is always computed in full; None if it is not, or for a query that is no view's.
         merges: whether the rows of its groups follow from their stored rows and the changed rows, for most changes.
+        unmerged: why they do not.
     """
 
     method: RefreshMethod = RefreshMethod.FULL
     keys: tuple[str, ...] = ()
     obstacle: Obstacle | None = None
     merges: bool = False
+    unmerged: str = ""
 
     @property
     def is_known(self) -> bool:
@@ -129,7 +131,8 @@ class RefreshRule:
         groups = f"the groups of {', '.join(self.keys)}"
         if self.merges:
             return f"by groups: adds the changed rows to {groups}"
-        return f"by groups: computes {groups} whose rows changed"
+        reason = f", because {self.unmerged}" if self.unmerged else ""
+        return f"by groups: computes {groups} whose rows changed{reason}"
 
     def to_json(self) -> dict[str, Any]:
         """The rule as JSON."""
@@ -137,6 +140,7 @@ class RefreshRule:
             "method": self.method.value,
             "keys": list(self.keys),
             "merges": self.merges,
+            "unmerged": self.unmerged or None,
             "obstacle": None if self.obstacle is None else self.obstacle.to_json(),
         }
 

@@ -112,6 +112,7 @@ class GroupedQuery:
         keys: the expressions that make the groups, over the rows of its child, or of the plan.
         columns: the columns of the result that hold the keys.
         merge: how its groups follow from their stored rows and the changed rows; None if they do not.
+        unmerged: why they do not; empty if they do, and for rows and windows.
         incomparable: why rows cannot be found by their values, so that they can only be added; None if they can.
     """
 
@@ -121,6 +122,7 @@ class GroupedQuery:
     keys: tuple[Any, ...]
     columns: tuple[str, ...]
     merge: MergeRule | None = None
+    unmerged: str = ""
     incomparable: str | None = None
 
     @property
@@ -153,7 +155,8 @@ def refresh_rule(frame: DataFrame, is_table: Callable[[Any], bool]) -> RefreshRu
         found = Obstacle("plan of the query", f"it cannot be read ({type(error).__name__})")
     if isinstance(found, Obstacle):
         return RefreshRule(obstacle=found)
-    return RefreshRule(found.method, () if found.node is None else found.columns, merges=found.merge is not None)
+    keys = () if found.node is None else found.columns
+    return RefreshRule(found.method, keys, merges=found.merge is not None, unmerged=found.unmerged)
 
 
 def grouped_query(frame: DataFrame, is_table: Callable[[Any], bool]) -> GroupedQuery | Obstacle:
@@ -192,7 +195,9 @@ def _aggregated(plan: Any, node: Any, above: list[Any], is_table: Callable[[Any]
         for key in keys
     ]
     found = _with_columns(plan, node, above, keys, ids)
-    return found if isinstance(found, Obstacle) or isinstance(merge, str) else replace(found, merge=merge)
+    if isinstance(found, Obstacle):
+        return found
+    return replace(found, unmerged=merge) if isinstance(merge, str) else replace(found, merge=merge)
 
 
 def _windowed(plan: Any, above: list[Any], top: Any, is_table: Callable[[Any], bool]) -> GroupedQuery | Obstacle:

@@ -292,8 +292,9 @@ class ViewRefresh:
 
     def _may_be_uncounted(self, last: ViewPositions) -> bool:
         """Whether a crash may have kept the counts of the last refresh out of the event log."""
-        ended = self._record.table_versions.values()
-        return last.version > max((known.version for known in ended), default=-1)
+        record = self._record
+        ended = (known.version for known in record.table_versions.values() if known.table_id == record.target_id)
+        return last.version > max(ended, default=-1)
 
     def _known_counts(self, last: ViewPositions) -> FlowCounts | None:
         """The counts of the last refresh, if they are needed."""
