@@ -49,8 +49,10 @@ test: $(READY) ## run the tests that a change needs; ARGS="path -k name" go to p
 test-all: $(READY) ## the same, the long tests and more examples of each law
 	@HEADRACE_TESTS=all $(PYTEST) $(ARGS)
 
-test-servers: $(READY) ## install the servers that come through Go, for `make test-all`; needs Go
+test-servers: $(READY) ## install the servers that come through Go and npm, for `make test-all`; needs both
 	@GOBIN=$(abspath $(BIN)) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+	@GOBIN=$(abspath $(BIN)) go install github.com/fsouza/fake-gcs-server@v1.56.1
+	@npm install --silent --no-audit --no-fund --no-save --prefix .venv/servers azurite@3.37.0
 
 unit: $(READY) ## run the tests that need no JVM, in seconds
 	@$(BIN)/pytest tests/unit $(ARGS)
