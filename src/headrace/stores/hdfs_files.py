@@ -21,7 +21,7 @@ _DRAFT = ".headrace-"
 _COPY_BYTES = 8 << 20
 # What the client says of an exception of the server that it has no class for.
 _REMOTE = re.compile(r'RPCError\("([\w.$]+)", "((?:[^"\\]|\\.)*)', re.DOTALL)
-_DENIED = ("AccessControlException", "AuthorizationException", "SafeModeException")
+_DENIED = ("AccessControlException", "AuthorizationException")
 
 
 @dataclass(frozen=True)
@@ -180,6 +180,17 @@ class HdfsFiles:
         with _translating_errors(target):
             self._client.mkdirs(target.rpartition("/")[0] or "/", create_parent=True)
             self._client.rename(source, target)
+
+    def remove(self, path: str) -> bool:
+        """Delete a file; False if it does not exist, so that of several callers one gets True."""
+        draft = _draft_of(path)
+        try:
+            with _translating_errors(path):
+                self._client.rename(path, draft)
+        except FileNotFoundError:
+            return False
+        self.delete(draft)
+        return True
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder and all below it; nothing happens if it does not exist."""

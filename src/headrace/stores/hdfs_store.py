@@ -76,14 +76,14 @@ class HdfsStore(ObjectStore):
         return _tag(draft) if self._files.put(draft, f"/{key}", replaces=False) else None
 
     def put_if_tag(self, key: str, content: bytes, tag: str) -> str | None:
-        """See :class:`ObjectStore`; only for an object that was made to be replaceable.
+        """See :class:`ObjectStore`; for an object that was made to be replaceable, or was copied here from a disk.
 
         Also None if the object was written, and then replaced as often as generations stay before this returns.
         """
         newest, _ = self._generations.newest(f"/{key}")
-        if not newest or tag != str(newest) or not self._generations.append(f"/{key}", content, newest + 1):
-            return None
-        return str(newest + 1)
+        is_current = tag == str(newest) if newest else self._is_removed(key, tag)
+        is_written = is_current and self._generations.append(f"/{key}", content, newest + 1)
+        return str(newest + 1) if is_written else None
 
     def list_folder(self, folder: str) -> Listing:
         """See :class:`ObjectStore`; a folder without files is there, too."""
@@ -121,6 +121,13 @@ class HdfsStore(ObjectStore):
     def delete_below(self, folder: str) -> None:
         """See :class:`ObjectStore`."""
         self._files.delete(f"/{folder}")
+
+    def _is_removed(self, key: str, tag: str) -> bool:
+        """Make room for generations where a file is that has a tag: of a storage that was copied from a disk."""
+        found = self._files.find(f"/{key}")
+        if found is None or found.is_folder or _tag(found) != tag:
+            return False
+        return self._files.remove(found.path)
 
     def _find(self, key: str) -> tuple[ObjectMeta, str]:
         """What is known of an object, and the file with its content."""

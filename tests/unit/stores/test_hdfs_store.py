@@ -67,6 +67,13 @@ class FilesOnDisk:
     def copy(self, source, target):
         self.put(self.draft(target, self.read(source)), target, replaces=True)
 
+    def remove(self, path):
+        try:
+            self._file(path).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
     def delete(self, path):
         file = self._file(path)
         if file.is_dir():
@@ -147,6 +154,18 @@ def test_what_is_replaced_by_its_tag_can_be_replaced_at_once_and_deleted(store):
     store.delete("a/lease.json")
     assert store.put_if_tag("a/lease.json", b"late", "2") is None
     assert not ObjectPath(ROOT, "a/lease.json", store).exists()
+
+
+def test_a_file_that_was_copied_here_from_a_disk_is_replaced_by_one_writer(store):
+    store.put("lease.json", b"of the disk")
+    content, tag = store.get("lease.json")
+
+    with ThreadPoolExecutor(8) as threads:
+        tags = list(threads.map(lambda number: store.put_if_tag("lease.json", b"%d" % number, tag), range(8)))
+
+    assert content == b"of the disk"
+    assert [b"%d" % number for number, tag in enumerate(tags) if tag] == [store.get("lease.json")[0]]
+    assert store.put_if_tag("lease.json", b"late", tag) is None
 
 
 def test_the_age_of_an_object_is_that_of_its_newest_content(store):
