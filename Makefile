@@ -49,10 +49,12 @@ test: $(READY) ## run the tests that a change needs; ARGS="path -k name" go to p
 test-all: $(READY) ## the same, the long tests and more examples of each law
 	@HEADRACE_TESTS=all $(PYTEST) $(ARGS)
 
-test-servers: $(READY) ## install the S3 gateway and the browser of `make test-all`; needs Go, npm and, once, apt
+test-servers: $(READY) ## install the servers and the browser of `make test-all`; needs Go, npm and, once, apt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/browser/requirements.lock
 	@$(BIN)/python tests/browser/parts.py
 	@GOBIN=$(abspath $(BIN)) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+	@GOBIN=$(abspath $(BIN)) go install github.com/fsouza/fake-gcs-server@v1.56.1
+	@npm install --silent --no-audit --no-fund --no-save --prefix .venv/servers azurite@3.37.0
 
 unit: $(READY) ## run the tests that need no JVM, in seconds
 	@$(BIN)/pytest tests/unit $(ARGS)

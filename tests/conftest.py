@@ -120,11 +120,47 @@ def lake(s3, monkeypatch):
     """The URI of a bucket of its own for each test; the environment leads there."""
     for name, value in s3.environ.items():
         monkeypatch.setenv(name, value)
-    from headrace.stores.connections import StoreConnection, add_connection  # noqa: PLC0415 - for the tests that need it
+    from headrace.stores.connection import StoreConnection  # noqa: PLC0415 - for the tests that need it
+    from headrace.stores.connections import add_connection  # noqa: PLC0415 - the same
 
     root = f"s3a://{s3.make_bucket(f'lake-{uuid.uuid4().hex[:12]}')}"
     add_connection(root, lambda: StoreConnection.of_environment(s3.environ))
     return root
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory):
+    """The root of a real HDFS, one for each process that runs tests of it."""
+    from tests.servers.hdfs import running_hdfs  # noqa: PLC0415 - the same
+
+    from headrace.stores.connection import StoreConnection  # noqa: PLC0415 - for the tests that need it
+    from headrace.stores.connections import add_connection  # noqa: PLC0415 - the same
+
+    with running_hdfs(tmp_path_factory.mktemp("hdfs") / "cluster") as root:
+        add_connection(root, StoreConnection)
+        yield root
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory):
+    """A server of Azure's blobs, one for each process that runs tests of it."""
+    from tests.servers.azure import AZURITE, running_azure  # noqa: PLC0415 - for the tests that need it
+
+    if not AZURITE.exists():
+        pytest.skip("`make test-servers` installs Azurite")
+    with running_azure(tmp_path_factory.mktemp("azure")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def google(tmp_path_factory):
+    """A server of Google Cloud Storage, one for each process that runs tests of it."""
+    from tests.servers.google import SERVER, running_google  # noqa: PLC0415 - for the tests that need it
+
+    if not SERVER.exists():
+        pytest.skip("`make test-servers` installs the fake server of Google Cloud Storage")
+    with running_google(tmp_path_factory.mktemp("google")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

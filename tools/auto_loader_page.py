@@ -69,7 +69,8 @@ Auto Loader works in two places:
 |---|---|---|
 | `/data`, `file:/data` | by the modification times of folders. With `cloudFiles.useNotifications`, by kernel notifications (inotify), and by a check of all folders once a minute | in every test |
 | `s3://bucket/in`, `s3a://`, `s3n://` | by listing, once per batch and at most every five seconds. With `cloudFiles.useNotifications` and `cloudFiles.queueUrl`, from an SQS queue, and by listing every `cloudFiles.backfillInterval` | against moto's server |
-| `gs://`, `abfs://`, `abfss://`, `hdfs://` | by listing | not tested: pyarrow reads them in the same way |
+| `abfss://` (`abfs://`), `gs://` | by listing | against Azurite and fake-gcs-server; [how they are reached](../how-to/storage-elsewhere.md) |
+| `hdfs://` | by listing | against a NameNode and a DataNode; needs `pip install 'headrace[hdfs]'` |
 
 - Credentials, the region and the endpoint of other S3 services come from the environment (`AWS_PROFILE`,
   `AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL` and so on), on the workers too. They are not stream options.

@@ -12,7 +12,8 @@ import pytest
 from tests.command_line import PROGRAM, in_own_process
 from tests.servers.s3 import ACCESS_KEY, REGION, SECRET_KEY
 
-from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection
 from headrace.stores.delta_tables import open_delta
 from headrace.stores.paths import remove_tree, storage_path
 

@@ -11,7 +11,8 @@ from deltalake import write_deltalake
 from tests.servers.faulty_proxy import Fault, running_proxy
 from tests.tiers import ASKED
 
-from headrace.stores.connections import StoreConnection, add_connection, delta_options
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection, delta_options
 from headrace.stores.delta_tables import open_delta
 
 # Of each driver; a campaign takes a hundred.

@@ -8,10 +8,9 @@ import signal
 import subprocess
 import time
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from tests.command_line import PROGRAM, in_own_process
+from tests.e2e.shop_project import TABLES, add_orders, make_shop, output, rows
 from tests.servers.faulty_proxy import Fault, running_proxy
 from tests.warm_process import warm_process
 
@@ -31,64 +30,12 @@ pytestmark = [
         )
     ),
 ]
-CODE = """\
-from headrace import pipelines as dp
-from pyspark.sql import functions as F
-
-
-@dp.table
-@dp.expect_or_drop("positive", "amount > 0")
-def orders():
-    return spark.readStream.format("delta").load("{source}")
-
-
-@dp.table
-@dp.expect_or_quarantine("small", "amount < 6")
-def checked():
-    return spark.readStream.table("orders")
-
-
-@dp.materialized_view
-def totals():
-    return spark.read.table("orders").groupBy("customer").agg(F.sum("amount").alias("total"))
-
-
-@dp.table
-def counts():
-    return spark.readStream.table("orders").groupBy("customer").count()
-
-
-dp.create_streaming_table("customers")
-dp.create_auto_cdc_flow(
-    target="customers", source="orders", keys=["customer"], sequence_by="id", stored_as_scd_type=2
-)
-"""
-TABLES = ("orders", "checked", "totals", "counts", "customers")
-ALL_ROWS = " UNION ALL ".join(f"SELECT '{name}' AS name, to_json(struct(*)) AS row FROM {name}" for name in TABLES)
-
-
-def add_orders(project, first):
-    rows = {
-        "id": list(range(first, first + 10)),
-        "customer": [f"c{number % 3}" for number in range(10)],
-        "amount": [number - 1 for number in range(10)],
-    }
-    write_deltalake(project / "source", pa.table(rows), mode="append")
 
 
 @pytest.fixture
 def projects(tmp_path, lake):
     """The same project twice: on a disk and on S3."""
-    made = []
-    for name, storage in (("disk", "storage"), ("object", f"{lake}/shop")):
-        project = tmp_path / name
-        (project / "transformations").mkdir(parents=True)
-        (project / "pipeline.yml").write_text(f"name: shop\nstorage: {storage}\n", encoding="utf-8")
-        code = CODE.format(source=project / "source")
-        (project / "transformations" / "shop.py").write_text(code, encoding="utf-8")
-        add_orders(project, 0)
-        made.append(project)
-    return made
+    return [make_shop(tmp_path / name, storage) for name, storage in (("disk", "storage"), ("object", f"{lake}/shop"))]
 
 
 @pytest.fixture
@@ -96,20 +43,6 @@ def warm(lake, tmp_path):
     """Runs commands in one JVM that reaches the bucket."""
     with warm_process("s3", tmp_path) as process:
         yield process.run
-
-
-def output(how, project, *words):
-    """What a successful command prints, run in one of two ways."""
-    done = how(project, *words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def rows(how, project):
-    """All rows of all tables, and how many rows each quarantine has."""
-    query = f"{ALL_ROWS} ORDER BY name, row"
-    found = json.loads(output(how, project, "--output", "json", "sql", "--limit", "1000", query))
-    return found, output(how, project, "quarantine", "list")
 
 
 def test_tables_on_s3_equal_those_on_a_disk_and_verbs_answer(projects, warm):

@@ -1,4 +1,4 @@
-"""The locked jars of the servers that tests start; run as a program, it fetches them, for `make setup`."""
+"""The locked jars of servers that tests start; run as a program, it fetches those of `make test`, for `make setup`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from headrace.connectors.fetch import cache_folder, ensure_jars
 from headrace.connectors.lock import Jar
 from headrace.errors import PipelineError
 
-_LOCK = Path(__file__).with_name("kafka.lock.toml")
+
+def server_jars(server):
+    """The files of a server, downloaded where the cache lacks them, each with the locked digest."""
+    return ensure_jars(_locked(server), cache_folder(os.environ).absolute() / "test-jars", environ=os.environ)
 
 
-def server_jars():
-    """The files, downloaded where the cache lacks them, each with the locked digest."""
-    return ensure_jars(_locked(), cache_folder(os.environ).absolute() / "test-jars", environ=os.environ)
-
-
-def _locked():
-    entries = tomllib.loads(_LOCK.read_text(encoding="utf-8"))["jars"]
+def _locked(server):
+    lock = Path(__file__).with_name(f"{server}.lock.toml")
+    entries = tomllib.loads(lock.read_text(encoding="utf-8"))["jars"]
     return [_jar(entry) for entry in entries]
 
 
@@ -31,6 +30,6 @@ def _jar(entry):
 
 if __name__ == "__main__":
     try:
-        server_jars()
+        server_jars("kafka")
     except PipelineError as error:
         sys.exit(error.render())

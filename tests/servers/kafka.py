@@ -183,7 +183,7 @@ class KafkaBroker:
             return subprocess.Popen(
                 [
                     *(java_command(os.environ), "-Xmx256m", "-XX:+UseSerialGC"),
-                    *("-cp", os.pathsep.join(map(str, server_jars())), main, *map(str, arguments)),
+                    *("-cp", os.pathsep.join(map(str, server_jars("kafka"))), main, *map(str, arguments)),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

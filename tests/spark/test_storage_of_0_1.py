@@ -22,7 +22,8 @@ from tests.servers.receiver import Receiver, running_receiver
 from headrace.events.types import Event, Warned
 from headrace.model.outcome import FlowState, Outcome, UpdateState
 from headrace.plan.steps import Decision
-from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection
 from headrace.testing.driver import Pipeline
 from headrace.testing.result import Result
 from headrace.testing.warm import unchanged

@@ -67,7 +67,7 @@ def test_known_connectors_are_listed_when_a_name_is_unknown() -> None:
 
     assert (caught.value.code, caught.value.params) == (
         "CONNECTOR.UNKNOWN",
-        {"name": "kafak", "known": "delta, kafka, avro, s3"},
+        {"name": "kafak", "known": "delta, kafka, avro, hdfs, s3"},
     )
 
 

@@ -12,15 +12,15 @@ from headrace.errors import PipelineError
 from headrace.model.ddl import JsonType
 
 
-def check_plan(plan: ReadPlan, options: LoaderOptions, tree: Tree, path: str) -> None:
+def check_plan(plan: ReadPlan, options: LoaderOptions, tree: Tree) -> None:
     """Refuse combinations that do not work for these files."""
     _check_types(plan)
     _check_fixed(plan)
     _check_move(options, tree)
-    _check_notifications(options, path)
 
 
-def _check_notifications(options: LoaderOptions, path: str) -> None:
+def check_notifications(options: LoaderOptions, path: str) -> None:
+    """Refuse notifications that the store of a path does not send, or that cannot be read."""
     if not options.notifications:
         return
     store, reason, option = root_of(path).partition(":")[0] or "file", "", "useNotifications"
@@ -29,7 +29,7 @@ def _check_notifications(options: LoaderOptions, path: str) -> None:
     elif store == "s3" and not options.queue_url:
         reason = "Headrace creates nothing in your cloud account: set queueUrl to the bucket's queue"
     elif store not in ("file", "s3"):
-        reason = f"{store} is always listed; only local disks and S3 support notifications"
+        reason = f"Headrace reads notifications of local disks and S3; leave it out, and {store} is listed"
     if reason:
         value = options.queue_url if option == "queueUrl" else "true"
         raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=f"cloudFiles.{option}", value=value, reason=reason)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headrace.autoloader.checks import check_plan
+from headrace.autoloader.checks import check_notifications, check_plan
 from headrace.autoloader.globs import InvalidGlob
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
@@ -67,6 +67,7 @@ def prepare(
     given = _mapped_options(given, place.paths)
     options = loader_options(given, time_zone=place.time_zone)
     full_path = normalize_path(replace_prefix(path, place.paths))
+    check_notifications(options, full_path)
     if options.schema_location is not None:
         folder = local_path(options.schema_location, "cloudFiles.schemaLocation")
         # A folder that the user named may be shared with another stream.
@@ -119,7 +120,7 @@ def prepare(
         bad_records=_bad_records(options, place),
         format_options=options.format_options,
     )
-    check_plan(plan, options, tree, full_path)
+    check_plan(plan, options, tree)
     ledgers = options.ledger_location and Path(local_path(options.ledger_location, "headrace.ledgerLocation"))
     return Source(
         given={name: str(value) for name, value in given.items()},

@@ -18,7 +18,6 @@ from headrace.atomic_write import replace_file
 from headrace.project.lease_holders import Holder, LeaseTiming, holder_of, read_holder, was_renewed_recently
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath
-from headrace.stores.store_clock import age_s
 
 
 class LeaseTaken(Exception):
@@ -121,7 +120,7 @@ class ObjectLeaseFile:
         """See :class:`LeaseFile`."""
         content = self._own = json.dumps(asdict(holder), indent=1).encode()
         if self._tag is None:
-            written = self._file.store.put_if_absent(self._file.key, content)
+            written = self._file.store.put_if_absent(self._file.key, content, replaceable=True)
         else:
             written = self._file.store.put_if_tag(self._file.key, content, self._tag)
         if written is None:
@@ -136,7 +135,7 @@ class ObjectLeaseFile:
     def was_renewed_recently(self, holder: Holder, now: Callable[[], float], timing: LeaseTiming) -> bool:
         """See :class:`LeaseFile`; by the store's clock, and if that is unknown, by watching."""
         del now
-        age = age_s(self._file)
+        age = self._file.store.age_s(self._file.key)
         if age is not None:
             return age < timing.expires_after_s
         deadline = time.monotonic() + timing.expires_after_s

@@ -18,7 +18,6 @@ from headrace.model.liveness import Liveness
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath
-from headrace.stores.store_clock import age_s
 
 RENEW_EVERY_S = 5.0
 EXPIRES_AFTER_S = 30.0
@@ -191,7 +190,7 @@ def _is_alive(
         return holder.python.is_alive
     if isinstance(file, ObjectPath):
         # By the store's own clock; the holder's may differ.
-        age = age_s(file)
+        age = file.store.age_s(file.key)
         return age is None or age < timing.expires_after_s
     return was_renewed_recently(file, holder, now, timing)
 

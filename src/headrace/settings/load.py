@@ -236,7 +236,12 @@ class _Loader:
         location = self._location(section.line_of("storage"))
         value = section.text("storage")
         try:
-            return resolve_storage(DEFAULT_STORAGE if value is None else value, self.file.parent, location=location)
+            return resolve_storage(
+                DEFAULT_STORAGE if value is None else value,
+                self.file.parent,
+                allow_untried=bool(section.flag("allow_untried_storage")),
+                location=location,
+            )
         except PipelineError as error:
             self.problems.append(error)
             return ""

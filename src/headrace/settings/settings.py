@@ -26,12 +26,12 @@ from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
 from headrace.settings.staged_layout import StagedLayout
 from headrace.settings.storage import StorageLayout
 from headrace.settings.stores import StoreSettings
-from headrace.stores.uris import is_store_uri
+from headrace.stores.uris import HDFS, S3, StoreUri, is_store_uri
 
 DEFAULT_SCHEMA = "default"
 DEFAULT_STORAGE = "storage"
-# The connector of object stores.
-S3 = "s3"
+# The connector of a storage, by its scheme.
+CONNECTORS = {S3: "s3", HDFS: "hdfs"}
 DEFAULT_PARALLEL_FLOWS = 4
 # For the event log; see ADR 21.
 DEFAULT_RETAIN_S = 400 * 86_400.0
@@ -162,7 +162,8 @@ class Settings:
     @property
     def all_connectors(self) -> tuple[str, ...]:
         """The connectors that are set, and the one that the storage needs."""
-        return (*self.connectors, S3) if is_store_uri(self.storage) and S3 not in self.connectors else self.connectors
+        needed = CONNECTORS.get(StoreUri.parse(self.storage).scheme) if is_store_uri(self.storage) else None
+        return self.connectors if needed is None or needed in self.connectors else (*self.connectors, needed)
 
     @property
     def catalogs_to_read(self) -> Mapping[str, CatalogSettings]:

@@ -15,10 +15,8 @@ from headrace.errors import PipelineError
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.stores.paths import StoragePath, storage_path
-from headrace.stores.uris import SCHEMES, StoreUri
+from headrace.stores.uris import SCHEMES, UNTRIED_SCHEMES, StoreUri
 
-# Hadoop and delta-rs support these too; no storage has been tested there.
-_REMOTE_SCHEMES = ("abfs", "abfss", "gs", "hdfs")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 # A folder may have such a name, but a part of delta-rs reads paths as URLs (seen in deltalake 1.6.6).
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -28,11 +26,14 @@ _MAX_FLOW_NAME = 180
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def resolve_storage(value: str, root: Path, *, location: Location | None = None) -> str:
+def resolve_storage(value: str, root: Path, *, allow_untried: bool = False, location: Location | None = None) -> str:
     """The storage as an absolute local path, or as the canonical URI of a place in an object store.
 
     Args:
         value: a path, relative to *root*, a ``file:`` URI, or the URI of a folder in a bucket.
+        root: the folder of the settings.
+        allow_untried: whether the storage may be where no storage was run yet.
+        location: of the setting.
 
     Raises:
         PipelineError: STORAGE.INVALID, STORAGE.NOT_LOCAL or STORAGE.UNKNOWN_SCHEME.
@@ -49,10 +50,11 @@ def resolve_storage(value: str, root: Path, *, location: Location | None = None)
     scheme = match.group(1).lower()
     if scheme == "file":
         return _normalized(_local_path(value, location), location)
-    if scheme in SCHEMES:
-        return _place(value, location)
-    code = "STORAGE.NOT_LOCAL" if scheme in _REMOTE_SCHEMES else "STORAGE.UNKNOWN_SCHEME"
-    raise PipelineError(code, location=location, scheme=scheme)
+    if scheme not in SCHEMES:
+        raise PipelineError("STORAGE.UNKNOWN_SCHEME", location=location, scheme=scheme)
+    if scheme in UNTRIED_SCHEMES and not allow_untried:
+        raise PipelineError("STORAGE.NOT_LOCAL", location=location, scheme=scheme)
+    return _place(value, location)
 
 
 def _place(uri: str, location: Location | None) -> str:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from headrace.model.location import Location
 from headrace.settings.check import Section
 from headrace.settings.secrets import Secrets, has_reference, resolve
 from headrace.settings.storage import StorageLayout
-from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection
 from headrace.stores.local_caches import set_cache_folder
-from headrace.stores.uris import StoreUri, is_store_uri
+from headrace.stores.uris import AZURE, GOOGLE, HDFS, S3, StoreUri, is_store_uri
 
-_SECRETS = ("access_key", "secret_key", "session_token")
+_SECRETS = ("access_key", "secret_key", "session_token", "account_key", "sas_token")
+# What can be said of a bucket, by the scheme of its URI.
+_KEYS = {
+    S3: ("endpoint", "region", "access_key", "secret_key", "session_token"),
+    AZURE: ("endpoint", "account_key", "sas_token"),
+    GOOGLE: ("endpoint", "anonymous"),
+}
 Report = Callable[..., None]
 
 
@@ -42,17 +50,35 @@ def _stores(section: Section, file: str, report: Report) -> Iterator[tuple[str, 
         if uri.key:
             wrong(report, given.line, key, "it names a folder", f"Write the bucket: {uri.root}.")
             continue
-        texts = {one: given.text(one) or "" for one in ("endpoint", "region", *_SECRETS)}
+        if uri.scheme == HDFS:
+            fix = "Leave it out. HDFS is reached as the configuration in HADOOP_CONF_DIR says."
+            wrong(report, given.line, key, "HDFS needs no entry", fix)
+            continue
+        texts: Any = {one: given.text(one) or "" for one in ("endpoint", "region", *_SECRETS)}
+        anonymous = bool(given.flag("anonymous"))
+        present = (*(one for one in texts if texts[one]), *(["anonymous"] if anonymous else ()))
+        _check_keys(given, key, uri, present, report)
         for one in _SECRETS:
             if texts[one] and not has_reference(texts[one]):
-                fix = f"Write a reference, such as ${{secret:{uri.bucket}/{one}}}."
+                scope = uri.bucket.partition("@")[0]
+                fix = f"Write a reference, such as ${{secret:{scope}/{one}}}."
                 wrong(report, given.line_of(one), f"{key}.{one}", "it is a key in clear text", fix)
         if bool(texts["access_key"]) != bool(texts["secret_key"]):
             wrong(report, given.line, key, "it has one of access_key and secret_key", "Write both, or none of them.")
         if texts["endpoint"] and not texts["endpoint"].startswith(("http://", "https://")):
             fix = "Write a URL, such as https://s3.example.com."
             wrong(report, given.line_of("endpoint"), f"{key}.endpoint", "it is not a URL", fix)
-        yield uri.root, StoreSettings(StoreConnection(**texts), Location(file, given.line))
+        connection = replace(StoreConnection(anonymous=anonymous), **texts)
+        yield uri.root, StoreSettings(connection, Location(file, given.line))
+
+
+def _check_keys(given: Section, key: str, uri: StoreUri, present: Iterable[str], report: Report) -> None:
+    """Report what is said of a bucket and has no meaning for its kind."""
+    known = _KEYS[uri.scheme]
+    for one in present:
+        if one not in known:
+            fix = f"For {uri.scheme}, write {', '.join(known)}."
+            wrong(report, given.line_of(one), f"{key}.{one}", "it has no meaning for this store", fix)
 
 
 def wrong(report: Report, line: int, key: str, reason: str, fix: str) -> None:
@@ -76,12 +102,19 @@ def connect_stores(
     """
     if is_store_uri(layout.root):
         set_cache_folder(layout.root, layout.local_root)
-        add_connection(StoreUri.parse(layout.root).root, partial(StoreConnection.of_environment, environ))
+        uri = StoreUri.parse(layout.root)
+        add_connection(uri.root, partial(_of_environment, uri, environ))
     for root, store in stores.items():
         add_connection(root, partial(_resolved, store, secrets, environ))
 
 
+def _of_environment(uri: StoreUri, environ: Mapping[str, str]) -> StoreConnection:
+    return StoreConnection.of_environment(environ) if uri.scheme == S3 else StoreConnection()
+
+
 def _resolved(store: StoreSettings, secrets: Callable[[], Secrets], environ: Mapping[str, str]) -> StoreConnection:
     opened = secrets()
-    texts = {one: resolve(getattr(store.connection, one), opened, environ, location=store.location) for one in _SECRETS}
+    texts: Any = {
+        one: resolve(getattr(store.connection, one), opened, environ, location=store.location) for one in _SECRETS
+    }
     return replace(store.connection, **texts)

@@ -1,8 +1,10 @@
-"""How buckets are reached: endpoint, region and credentials, in the words of each library.
+"""How buckets are reached: endpoint, region and credentials.
+
+HDFS is reached as Hadoop's own programs reach it: by the configuration and the user that the environment names.
 
 One process reaches a bucket in one way. Paths travel as text, through delta-rs and Spark too, so what a project says of
 its buckets is kept here by bucket, once it is opened. A bucket that no project names is reached as the environment
-says, with the variables and the workload identity that all libraries of AWS take.
+says, with the variables and the workload identity that the cloud's own libraries take.
 """
 
 from __future__ import annotations
@@ -10,69 +12,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import timedelta
 
-from obstore.store import S3Store
-
+from headrace.stores.client_options import hadoop_settings, object_store_options, s3a_settings
+from headrace.stores.cloud_clients import open_cloud_store
+from headrace.stores.connection import StoreConnection
+from headrace.stores.hdfs_files import HdfsFiles
+from headrace.stores.hdfs_store import HdfsStore
 from headrace.stores.object_store import ObjectStore
-from headrace.stores.uris import StoreUri, is_store_uri
-
-# What the client libraries are asked for if nobody says a region: it is in each signature.
-_DEFAULT_REGION = "us-east-1"
-# The client tries for three minutes otherwise, while a user waits for the answer of a verb.
-_RETRY_TIMEOUT = timedelta(seconds=30)
-_CONNECT_TIMEOUT = timedelta(seconds=10)
-
-
-@dataclass(frozen=True)
-class StoreConnection:
-    """How a bucket is reached.
-
-    Attributes:
-        endpoint: the URL of a service other than AWS's; empty for AWS.
-        region: the region; empty for what the environment says.
-        access_key: with ``secret_key``, the credentials; empty for those of the environment.
-        secret_key: see ``access_key``.
-        session_token: of credentials that expire; empty for none.
-    """
-
-    endpoint: str = ""
-    region: str = ""
-    access_key: str = field(default="", repr=False)
-    secret_key: str = field(default="", repr=False)
-    session_token: str = field(default="", repr=False)
-
-    @classmethod
-    def of_environment(cls, environ: Mapping[str, str]) -> StoreConnection:
-        """What the environment says, apart from credentials, which each library finds itself."""
-        endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")
-        return cls(endpoint, environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION", ""))
-
-    def object_store_options(self) -> dict[str, str]:
-        """For the Rust crate of that name, in obstore and in delta-rs."""
-        options = {"aws_region": self.region or _DEFAULT_REGION}
-        if self.endpoint:
-            options |= {"aws_endpoint": self.endpoint, "aws_virtual_hosted_style_request": "false"}
-        if self.endpoint.startswith("http:"):
-            options["allow_http"] = "true"
-        if self.access_key:
-            options |= {"aws_access_key_id": self.access_key, "aws_secret_access_key": self.secret_key}
-        if self.session_token:
-            options["aws_session_token"] = self.session_token
-        return options
-
-    def hadoop_settings(self, bucket: str) -> dict[str, str]:
-        """For Hadoop's S3A file system; they hold secrets."""
-        settings = {"endpoint.region": self.region or _DEFAULT_REGION}
-        if self.endpoint:
-            settings |= {"endpoint": self.endpoint, "path.style.access": "true"}
-            settings["connection.ssl.enabled"] = "false" if self.endpoint.startswith("http:") else "true"
-        if self.access_key:
-            settings |= {"access.key": self.access_key, "secret.key": self.secret_key}
-        if self.session_token:
-            settings["session.token"] = self.session_token
-        return {f"fs.s3a.bucket.{bucket}.{key}": value for key, value in settings.items()}
+from headrace.stores.uris import HDFS, S3, StoreUri, is_store_uri
 
 
 class _Registry:
@@ -90,24 +37,24 @@ class _Registry:
             self._connections.pop(root, None)
             self._stores.pop(root, None)
 
-    def connection(self, root: str) -> StoreConnection:
-        if root not in self._connections:
-            given = self._given.get(root)
+    def connection(self, uri: StoreUri) -> StoreConnection:
+        if uri.root not in self._connections:
+            given = self._given.get(uri.root)
             if given is None:
-                return StoreConnection.of_environment(os.environ)
-            self._connections[root] = given()
-        return self._connections[root]
+                return StoreConnection.of_environment(os.environ) if uri.scheme == S3 else StoreConnection()
+            self._connections[uri.root] = given()
+        return self._connections[uri.root]
 
     def has(self, root: str) -> bool:
         return root in self._given
 
     def all(self) -> dict[str, StoreConnection]:
-        return {root: self.connection(root) for root in tuple(self._given)}
+        return {root: self.connection(StoreUri.parse(root)) for root in tuple(self._given)}
 
     def store(self, uri: StoreUri) -> ObjectStore:
         with self._changing:
             if uri.root not in self._stores:
-                self._stores[uri.root] = _open(uri, self.connection(uri.root))
+                self._stores[uri.root] = _open(uri, self.connection(uri))
             return self._stores[uri.root]
 
 
@@ -131,17 +78,15 @@ def is_named(uri: StoreUri) -> bool:
 
 def connection_of(uri: StoreUri) -> StoreConnection:
     """How a bucket is reached."""
-    return _REGISTRY.connection(uri.root)
+    return _REGISTRY.connection(uri)
 
 
 def connections(environ: Mapping[str, str]) -> dict[str, str]:
     """Hadoop's settings for all buckets; they hold secrets."""
-    settings = {
-        key.replace("fs.s3a.bucket.*.", "fs.s3a."): value
-        for key, value in StoreConnection.of_environment(environ).hadoop_settings("*").items()
-    }
+    of_environment = s3a_settings("*", StoreConnection.of_environment(environ))
+    settings = {key.replace("fs.s3a.bucket.*.", "fs.s3a."): value for key, value in of_environment.items()}
     for root, connection in _REGISTRY.all().items():
-        settings |= connection.hadoop_settings(StoreUri.parse(root).bucket)
+        settings |= hadoop_settings(StoreUri.parse(root), connection)
     return settings
 
 
@@ -157,16 +102,11 @@ def open_store(uri: StoreUri) -> ObjectStore:
 
 def delta_options(path: str) -> dict[str, str] | None:
     """What delta-rs needs to open the table at a path; None on a local disk."""
-    return connection_of(StoreUri.parse(path)).object_store_options() if is_store_uri(path) else None
+    if not is_store_uri(path):
+        return None
+    uri = StoreUri.parse(path)
+    return object_store_options(uri, connection_of(uri))
 
 
 def _open(uri: StoreUri, connection: StoreConnection) -> ObjectStore:
-    options = connection.object_store_options()
-    allows_http = options.pop("allow_http", "") == "true"
-    client = S3Store(
-        uri.bucket,
-        config=options,  # type: ignore[arg-type]
-        client_options={"allow_http": allows_http, "connect_timeout": _CONNECT_TIMEOUT},
-        retry_config={"retry_timeout": _RETRY_TIMEOUT},
-    )
-    return ObjectStore(uri.root, client)
+    return HdfsStore(HdfsFiles.at(uri.root)) if uri.scheme == HDFS else open_cloud_store(uri, connection)

@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict
 from functools import partial
 
-from headrace.stores.connections import StoreConnection, add_connection, named_connections
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection, named_connections
 from headrace.stores.local_caches import cache_folders, set_cache_folder
 
 

@@ -21,44 +21,44 @@ class SnapshotStore(ObjectStore):
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__(snapshot.store.root, snapshot.store.client)
+        super().__init__(snapshot.store.root)
         # The bucket itself.
         self.bucket = snapshot.store
-        self._snapshot: Snapshot | None = snapshot
+        # None once it has ended.
+        self.snapshot: Snapshot | None = snapshot
         # While a plan is made, what no listing shows is also asked for once.
         self.asks_once = False
 
-    @property
-    def snapshot(self) -> Snapshot | None:
-        """The snapshot; None once it has ended."""
-        return self._snapshot
-
     def end(self) -> None:
         """Answer no more questions from the snapshot."""
-        if self._snapshot is not None:
-            self._snapshot.close()
-            self._snapshot = None
+        if self.snapshot is not None:
+            self.snapshot.close()
+            self.snapshot = None
 
     def get(self, key: str) -> tuple[bytes, str]:
         """See :class:`ObjectStore`."""
-        found = None if self._snapshot is None else self._snapshot.content(key)
+        found = None if self.snapshot is None else self.snapshot.content(key)
         return found or self._asked(("get", key), lambda: self.bucket.get(key))
 
     def head(self, key: str) -> ObjectMeta:
         """See :class:`ObjectStore`."""
-        area = None if self._snapshot is None else self._snapshot.listings.area_of(key)
+        area = None if self.snapshot is None else self.snapshot.listings.area_of(key)
         found = None if area is None else area.find(key)
         return found or self._asked(("head", key), lambda: self.bucket.head(key))
 
+    def age_s(self, key: str) -> float | None:
+        """See :class:`ObjectStore`."""
+        return self.bucket.age_s(key)
+
     def list_folder(self, folder: str) -> Listing:
         """See :class:`ObjectStore`."""
-        found = None if self._snapshot is None else self._snapshot.listings.folder(folder)
+        found = None if self.snapshot is None else self.snapshot.listings.folder(folder)
         return found or self._asked(("list", folder), lambda: self.bucket.list_folder(folder))
 
     def has_objects(self, folder: str) -> bool:
         """See :class:`ObjectStore`."""
-        if self._snapshot is not None:
-            found = self._snapshot.listings.has(folder)
+        if self.snapshot is not None:
+            found = self.snapshot.listings.has(folder)
             if found is not None:
                 return found
         return self._asked(("has", folder), lambda: self.bucket.has_objects(folder))
@@ -72,10 +72,10 @@ class SnapshotStore(ObjectStore):
         self.end()
         return self.bucket.put(key, content)
 
-    def put_if_absent(self, key: str, content: bytes) -> str | None:
+    def put_if_absent(self, key: str, content: bytes, *, replaceable: bool = False) -> str | None:
         """See :class:`ObjectStore`."""
         self.end()
-        return self.bucket.put_if_absent(key, content)
+        return self.bucket.put_if_absent(key, content, replaceable=replaceable)
 
     def put_if_tag(self, key: str, content: bytes, tag: str) -> str | None:
         """See :class:`ObjectStore`."""
@@ -98,7 +98,7 @@ class SnapshotStore(ObjectStore):
         self.bucket.delete_below(folder)
 
     def _asked(self, question: Hashable, ask: Callable[[], _Answer]) -> _Answer:
-        return self._snapshot.once(question, ask) if self._snapshot is not None and self.asks_once else ask()
+        return self.snapshot.once(question, ask) if self.snapshot is not None and self.asks_once else ask()
 
 
 def uncached(path: ObjectPath) -> ObjectPath:

@@ -27,10 +27,11 @@ from headrace.autoloader.stores.store import FoundFile
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
 from headrace.storage.positions import source_positions
-from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.cloud_store import CloudStore
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection
 from headrace.stores.local_caches import set_cache_folder
 from headrace.stores.object_path import ObjectPath
-from headrace.stores.object_store import ObjectStore
 from headrace.stores.paths import storage_path
 
 CLOCK = Clock(time.time_ns, time.sleep)
@@ -41,7 +42,7 @@ ROOT, STORAGE = "s3a://lake", "s3a://lake/shop"
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
     """The storage's bucket, in memory."""
-    store = ObjectStore(ROOT, MemoryStore())
+    store = CloudStore(ROOT, MemoryStore())
     add_connection(ROOT, StoreConnection)
     monkeypatch.setattr("headrace.stores.paths.open_store", lambda _: store)
     use_machine(tmp_path / "here")
@@ -414,7 +415,7 @@ STEPS = st.lists(
 @given(steps=STEPS, before_snapshot=st.integers(1, 4))
 def test_a_ledger_of_segments_equals_one_on_a_disk(tmp_path_factory, steps, before_snapshot):
     folder = tmp_path_factory.mktemp("machines")
-    root = ObjectPath(ROOT, "shop/ledgers", ObjectStore(ROOT, MemoryStore()))
+    root = ObjectPath(ROOT, "shop/ledgers", CloudStore(ROOT, MemoryStore()))
     object_ledger.SEGMENTS_BEFORE_SNAPSHOT, usual = before_snapshot, object_ledger.SEGMENTS_BEFORE_SNAPSHOT
     use_machine(folder / "0")
     disk, stored = Ledger.create(folder), create_ledger(root)

@@ -22,8 +22,8 @@ from headrace.delta_log.table_files import (
     unordered_files,
 )
 from headrace.errors import PipelineError
+from headrace.stores.cloud_store import CloudStore
 from headrace.stores.object_path import ObjectPath
-from headrace.stores.object_store import ObjectStore
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_missing_files_are_found_on_a_disk_wherever_they_are(tmp_path):
 @pytest.mark.parametrize("number", [2, 1_200])
 def test_missing_files_are_found_in_a_bucket_one_by_one_and_by_a_listing(monkeypatch, number):
     """Guards both ways to ask a bucket: they agree, also about folders of partitions and deletion vectors."""
-    bucket = ObjectPath("s3a://lake", "t", ObjectStore("s3a://lake", MemoryStore()))
+    bucket = ObjectPath("s3a://lake", "t", CloudStore("s3a://lake", MemoryStore()))
     monkeypatch.setattr("headrace.delta_log.table_files.storage_path", lambda _: bucket)
     vector = f"x/deletion_vector_{'0' * 8}-{'0' * 4}-{'0' * 4}-{'0' * 4}-{'0' * 12}.bin"
     names = [vector, *(f"p={at}/{at}.parquet" for at in range(number))]

@@ -35,12 +35,23 @@ def test_storage_resolves_to_an_absolute_path_or_a_canonical_uri(value, resolved
     assert resolve_storage(value, ROOT) == resolved
 
 
-@pytest.mark.parametrize("uri", ["abfss://c@a.dfs.core.windows.net/x", "gs://b", "hdfs:///x"])
+@pytest.mark.parametrize("uri", ["abfss://c@a.dfs.core.windows.net/x", "gs://b", "ABFS://x"])
 def test_remote_storage_is_refused(uri):
     with pytest.raises(PipelineError) as raised:
         resolve_storage(uri, ROOT)
 
     assert raised.value.code == "STORAGE.NOT_LOCAL"
+
+
+@pytest.mark.parametrize(
+    ("uri", "resolved"),
+    [
+        ("abfs://lake@account.dfs.core.windows.net/shop/", "abfss://lake@account.dfs.core.windows.net/shop"),
+        ("gs://lake/shop", "gs://lake/shop"),
+    ],
+)
+def test_a_setting_lets_an_untried_storage_be_tried(uri, resolved):
+    assert resolve_storage(uri, ROOT, allow_untried=True) == resolved
 
 
 @pytest.mark.parametrize("scheme", ["dbfs", "wasbs", "http"])

@@ -13,8 +13,8 @@ from headrace.settings.load import load_settings
 from headrace.settings.storage import StorageLayout
 from headrace.storage.code_archives import CodeArchives, code_archives
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
+from headrace.stores.cloud_store import CloudStore
 from headrace.stores.object_path import ObjectPath
-from headrace.stores.object_store import ObjectStore
 
 FILES = {"pipeline.yml": b"name: shop\n", "transformations/a.py": b"x = 1\n", "../lib/b.py": b"y = 2\n"}
 
@@ -29,7 +29,7 @@ def archives_of(settings):
 
 
 def test_a_storage_in_a_bucket_has_archives_too():
-    archives = CodeArchives(ObjectPath("s3a://lake", "shop/system/code", ObjectStore("s3a://lake", MemoryStore())))
+    archives = CodeArchives(ObjectPath("s3a://lake", "shop/system/code", CloudStore("s3a://lake", MemoryStore())))
 
     stored = archives.store("d1", FILES), archives.store("d1", {}), archives.store("d2", {"a.py": b"x"})
     archives.remove_others({"d2"})

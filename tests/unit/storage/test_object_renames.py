@@ -11,8 +11,9 @@ from headrace.settings.storage import StorageLayout
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.inventory import flows_of
 from headrace.storage.renaming import RelocatedLayout, StoredRenames
-from headrace.stores.connections import StoreConnection, add_connection
-from headrace.stores.object_store import ObjectStore
+from headrace.stores.cloud_store import CloudStore
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection
 from headrace.stores.paths import storage_path
 
 NAMING, ROOT = Naming(), "s3a://lake"
@@ -27,7 +28,7 @@ class DiedError(Exception):
     """What a crash is here."""
 
 
-class DyingStore(ObjectStore):
+class DyingStore(CloudStore):
     """A bucket whose process dies after some changes."""
 
     left = 1_000_000

@@ -19,15 +19,15 @@ from headrace.storage.spill_queue import (
     spill_folders,
     spilled_batches,
 )
+from headrace.stores.cloud_store import CloudStore
 from headrace.stores.object_path import ObjectPath
-from headrace.stores.object_store import ObjectStore
 from headrace.stores.paths import readable_file
 
 
 @pytest.fixture(params=["disk", "bucket"])
 def flow(request, tmp_path):
     """The folder of a flow."""
-    return tmp_path if request.param == "disk" else ObjectPath("s3a://lake", "flow", ObjectStore("", MemoryStore()))
+    return tmp_path if request.param == "disk" else ObjectPath("s3a://lake", "flow", CloudStore("", MemoryStore()))
 
 
 def write_ids(file, ids):

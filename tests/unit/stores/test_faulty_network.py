@@ -20,7 +20,8 @@ from headrace.events.reader import EventReader
 from headrace.events.types import UpdateCreated
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import LeaseTiming
-from headrace.stores.connections import StoreConnection, add_connection, delta_options
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection, delta_options
 from headrace.stores.paths import storage_path
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from headrace.atomic_write import create_file, replace_file
-from headrace.stores.connections import StoreConnection
+from headrace.stores.cloud_store import CloudStore
+from headrace.stores.connection import StoreConnection
 from headrace.stores.object_path import ObjectPath
-from headrace.stores.object_store import ObjectStore
 from headrace.stores.paths import relative_path, remove_tree, storage_path
 from headrace.stores.uris import StoreUri, is_store_uri
 
@@ -22,7 +22,7 @@ ROOT = "s3a://lake"
 
 @pytest.fixture
 def lake():
-    return ObjectPath(ROOT, "", ObjectStore(ROOT, MemoryStore()))
+    return ObjectPath(ROOT, "", CloudStore(ROOT, MemoryStore()))
 
 
 def test_of_several_writers_of_a_new_object_one_wins(lake):
@@ -63,7 +63,7 @@ FOLDERS = st.lists(st.sampled_from(["orders", "orders_quarantine", "0", "flow.js
 @given(st.sets(FOLDERS.map("/".join), max_size=8), FOLDERS.map("/".join))
 def test_a_path_answers_as_one_on_a_disk(tmp_path_factory, names, asked):
     disk = tmp_path_factory.mktemp("disk")
-    lake = ObjectPath(ROOT, "", ObjectStore(ROOT, MemoryStore()))
+    lake = ObjectPath(ROOT, "", CloudStore(ROOT, MemoryStore()))
     # A name is an object or a folder, as on a disk.
     for name in sorted(names):
         if not any(other != name and other.startswith(f"{name}/") for other in names):

@@ -31,7 +31,8 @@ from headrace.storage.flow_record import FlowRecord, write_record
 from headrace.storage.flow_records import transaction_id
 from headrace.storage.inventory import foreign_tables
 from headrace.storage.listed_storage import reading_storage
-from headrace.stores.connections import StoreConnection, add_connection, delta_options
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection, delta_options
 from headrace.stores.paths import storage_path
 
 # The storage, three folders in it, all checkpoints, and the event log.

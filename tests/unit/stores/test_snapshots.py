@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
-from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.cloud_store import CloudStore
+from headrace.stores.connection import StoreConnection
+from headrace.stores.connections import add_connection
 from headrace.stores.listed_area import list_area
 from headrace.stores.listings import ListedFolders
 from headrace.stores.object_path import ObjectPath
-from headrace.stores.object_store import ObjectStore
 from headrace.stores.paths import relative_path, storage_path
 from headrace.stores.snapshot import Snapshot
 from headrace.stores.snapshot_store import SnapshotStore
@@ -29,7 +30,7 @@ STATE = re.compile(r"[^/]+/state/")
 NAMES = st.lists(st.sampled_from(["a", "b", "state", "0", "_delta_log", "c.json"]), min_size=1, max_size=4)
 
 
-class CountingStore(ObjectStore):
+class CountingStore(CloudStore):
     """Counts what reaches the bucket."""
 
     def __init__(self):
@@ -76,7 +77,7 @@ def snapshot_of(store, cache=None, place="here"):
 
 @given(st.sets(NAMES.map("/".join), max_size=8), NAMES.map("/".join))
 def test_a_snapshot_answers_as_the_bucket(names, asked):
-    store = ObjectStore(ROOT, MemoryStore())
+    store = CloudStore(ROOT, MemoryStore())
     for name in sorted(names):
         if not any(other != name and other.startswith(f"{name}/") for other in names):
             store.put(f"shop/checkpoints/{name}", name.encode())

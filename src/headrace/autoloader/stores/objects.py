@@ -1,4 +1,4 @@
-"""Object stores and HDFS, through pyarrow's file systems; credentials come from the environment.
+"""Object stores, through pyarrow's file systems; credentials come from the environment.
 
 A listing takes one request per thousand objects, regardless of folders.
 """
@@ -12,11 +12,10 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 from pyarrow import fs
 
+from headrace.autoloader.stores.file_systems import named_file_system
 from headrace.autoloader.stores.store import Entry, FoundFile
 from headrace.autoloader.stores.uris import percent_encode
 from headrace.errors import PipelineError
-from headrace.stores.connections import connection_of, is_named
-from headrace.stores.uris import StoreUri, is_store_uri
 
 # Schemes as pyarrow names them; the schemes of Hadoop's S3 connectors mean the same objects.
 SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs"}
@@ -67,8 +66,8 @@ class ObjectStore:
     def at(cls, root: str) -> ObjectStore:
         """Open the store of a scheme and authority, such as ``s3://bucket``; settings may say how it is reached."""
         try:
-            files, key = _as_settings_say(root) or fs.FileSystem.from_uri(root + "/")
-        except (OSError, pa.ArrowException) as error:
+            files, key = named_file_system(root) or fs.FileSystem.from_uri(root + "/")
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise PipelineError("AUTO_LOADER.STORE_FAILS", path=root, reason=str(error)) from error
         return cls(root, files, key)
 
@@ -79,7 +78,7 @@ class ObjectStore:
     def is_folder(self, path: str) -> bool:
         """Whether the path is a folder; in an object store every folder of an existing bucket exists, even empty."""
         kind = self._info(path).type
-        if kind == fs.FileType.NotFound and not self._root.startswith("hdfs:"):
+        if kind == fs.FileType.NotFound:
             kind = self._info(self._root).type
         return bool(kind == fs.FileType.Directory)
 
@@ -135,22 +134,6 @@ class ObjectStore:
 
     def _key(self, path: str) -> str:
         return self._root_key + path.removeprefix(self._root).rstrip("/") or "/"
-
-
-def _as_settings_say(root: str) -> tuple[fs.FileSystem, str] | None:
-    """The file system of a bucket, and its path there; None if the environment says all about it."""
-    uri = StoreUri.parse(root) if is_store_uri(root) else None
-    connection = connection_of(uri) if uri is not None and is_named(uri) else None
-    if uri is None or connection is None or not (connection.endpoint or connection.access_key):
-        return None
-    found = fs.S3FileSystem(
-        access_key=connection.access_key or None,
-        secret_key=connection.secret_key or None,
-        session_token=connection.session_token or None,
-        region=connection.region or (None if connection.endpoint else fs.resolve_s3_region(uri.bucket)),
-        endpoint_override=connection.endpoint or None,
-    )
-    return found, uri.bucket
 
 
 def _found(root: str, info: fs.FileInfo) -> FoundFile:

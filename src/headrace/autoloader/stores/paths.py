@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
+from headrace.autoloader.stores.hdfs import SCHEME as HDFS
+from headrace.autoloader.stores.hdfs import HdfsFileStore
 from headrace.autoloader.stores.local import LocalStore
 from headrace.autoloader.stores.objects import SCHEMES, ObjectStore
 from headrace.autoloader.stores.store import Store
@@ -95,5 +97,5 @@ def root_of(path: str) -> str:
 
 
 @cache
-def _objects(root: str) -> ObjectStore:
-    return ObjectStore.at(root)
+def _objects(root: str) -> Store:
+    return HdfsFileStore.at(root) if root.startswith(HDFS) else ObjectStore.at(root)

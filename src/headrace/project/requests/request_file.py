@@ -59,8 +59,10 @@ class RequestFile:
             replace_file(file, text)
             return
         store, content = file.store, text.encode()
-        found = store.put_if_absent if self._tag is None else None
-        tag = found(file.key, content) if found else store.put_if_tag(file.key, content, self._tag or "")
+        if self._tag is None:
+            tag = store.put_if_absent(file.key, content, replaceable=True)
+        else:
+            tag = store.put_if_tag(file.key, content, self._tag)
         if tag is None:
             raise PipelineError("LEASE.LOST", host=self._host, file=file)
         self._tag = tag

@@ -60,7 +60,7 @@ def _put_pause(file: ObjectPath, name: str, pause: Pause) -> str | None:
     try:
         content, tag = file.store.get(file.key)
     except FileNotFoundError:
-        return file.store.put_if_absent(file.key, _text({name: pause}).encode())
+        return file.store.put_if_absent(file.key, _text({name: pause}).encode(), replaceable=True)
     return file.store.put_if_tag(file.key, _text({**_parsed(file, content), name: pause}).encode(), tag)
 
 

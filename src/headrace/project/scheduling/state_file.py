@@ -86,7 +86,10 @@ class ObjectStateFile:
         content = state_text(state).encode()
         while True:
             store, key = self._file.store, self._file.key
-            tag = store.put_if_absent(key, content) if self._tag is None else store.put_if_tag(key, content, self._tag)
+            if self._tag is None:
+                tag = store.put_if_absent(key, content, replaceable=True)
+            else:
+                tag = store.put_if_tag(key, content, self._tag)
             if tag is not None:
                 self._tag = tag
                 return

@@ -81,10 +81,10 @@ def open_session(
     master = str(session.sparkContext.master)
     if not is_single_process(master):
         ship_package(session.sparkContext)
-    if OBJECT_STORES in connectors:
+    if OBJECT_STORES & connectors:
         connect_object_stores(session, environ)
     cores = cores_of(master)
-    stores = object_store_confs() if OBJECT_STORES in connectors else {}
+    stores = object_store_confs() if OBJECT_STORES & connectors else {}
     for key, value in {**session_confs(cores), **stores, **confs, **submitted_confs(jvm)}.items():
         if is_settable(session, key):
             session.conf.set(key, value)

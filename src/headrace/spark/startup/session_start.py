@@ -20,7 +20,8 @@ from headrace.spark.session.default_confs import (
 from headrace.spark.session.submitted_confs import MASTER
 
 BASE_CONNECTOR = "delta"
-OBJECT_STORES = "s3"
+# Connectors of places where a storage can be besides a disk.
+OBJECT_STORES = frozenset({"s3", "hdfs"})
 
 
 def class_path_jars(environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -57,7 +58,7 @@ class SessionStart:
         """The locked jars."""
         locked = jars({BASE_CONNECTOR, *self.connectors}, environ=self.environ)
         # Executors write files of state in object stores with a class of the package's own jar.
-        return (*locked, storage_jar(environ=self.environ)) if OBJECT_STORES in self.connectors else locked
+        return (*locked, storage_jar(environ=self.environ)) if OBJECT_STORES & frozenset(self.connectors) else locked
 
     def needed(self, master: str, first: Iterable[Path]) -> dict[str, str]:
         """What Headrace sets on this master."""
@@ -65,7 +66,7 @@ class SessionStart:
             **static_confs(master, str(self.log_folder / "warehouse")),
             **(local_disk_confs(self.confs) if is_single_process(master) else {}),
             **session_confs(cores_of(master)),
-            **(object_store_confs() if OBJECT_STORES in self.connectors else {}),
+            **(object_store_confs() if OBJECT_STORES & frozenset(self.connectors) else {}),
             "spark.app.name": self.name,
             "spark.jars": ",".join(map(str, self.jars())),
             "spark.driver.extraClassPath": os.pathsep.join(map(str, first)),
