@@ -286,29 +286,25 @@ class EventLog:
             self._remove_expired()
         self._maintenance(self._path, compact)
 
-    def _may_have(self, expired: Horizon) -> bool:
-        """Whether the log may have rows before a horizon: the table as the writer knows it tells, without a request."""
-        with self._writing:
-            return self._table is None or begins_before(self._table, expired)
-
     def _remove_expired(self) -> None:
-        if self._table is None:
+        table = self._table
+        if table is None:
             return
         horizon, update_id = self._retention.horizon(self._clock()), self._origin.update_id
         if horizon == self._removed:
             return
         try:
-            if not self._may_have(horizon):
-                self._removed = horizon
-                return
+            with self._writing:
+                # The table as the writer knows it tells, without a request.
+                begins = begins_before(table, horizon)
             # Writers do not wait for this part.
-            if not has_expired(open_delta(self._path), horizon, update_id):
+            if not begins or not has_expired(open_delta(self._path), horizon, update_id):
                 self._removed = horizon
                 return
             self._before_removal(horizon, partial(self._record, in_maintenance=True))
             self.flush()
             with self._writing:
-                remove_expired(self._table, horizon, update_id)
+                remove_expired(self._table or table, horizon, update_id)
             self._removed = horizon
         except _REMOVAL_ERRORS as error:
             # The next compaction tries again.
