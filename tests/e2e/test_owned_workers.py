@@ -105,7 +105,7 @@ def test_a_server_that_is_killed_leaves_no_worker_that_keeps_the_next_one_from_i
 
         with project.serving():
             project.let_go()
-            wait_until(lambda: project.found() is None or project.status().pid != worker)
+            wait_until(lambda: (found := project.found()) is None or found.pid != worker)
             project.request("third")
             wait_until(lambda: project.state("third") == "FAILED")
             wait_until(lambda: project.state("second") == "FAILED")
