@@ -54,7 +54,8 @@ verb of the command line prints as JSON.
 - `LOST` is a request whose process nobody has seen end, because the server was killed meanwhile. Updates are not lost: they
   start again with their id.
 
-Values in `--set`, `--accept-data-loss`, restores and new tokens are for the command line alone.
+`--accept-data-loss` and new tokens are for the command line alone. The expressions of `set` may have columns, literals, operators
+and common functions of SQL; anything else is refused (`SERVE.EXPRESSION`). A restore without `dry_run` needs the role `admin`.
 
 ## Fields
 """

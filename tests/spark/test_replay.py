@@ -61,9 +61,9 @@ def orders(orders_after_one_update):
 def test_a_preview_counts_the_rows_that_would_pass_and_writes_nothing(orders):
     before = (orders.rows("orders"), aside(orders, "open"))
 
-    as_they_are = orders.project.replays.preview(ReplayRequest("orders")).to_json()
+    as_they_are = orders.project.changes.preview_replay(ReplayRequest("orders")).to_json()
     changed_rows = ReplayRequest("orders", ("positive",), ("amount=id",))
-    mended = orders.project.replays.preview(changed_rows)
+    mended = orders.project.changes.preview_replay(changed_rows)
 
     assert (as_they_are["rows"], as_they_are["passing"], as_they_are["failing"]) == (4, 0, 4)
     assert as_they_are["expectations"][0] == {"name": "positive", "passed": 0, "failed": 4}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.graph.select import Selection
     from headrace.model.outcome import Outcome, UpdateCause
     from headrace.model.preview import Preview
+    from headrace.model.replay_preview import ReplayPreview
     from headrace.model.rows import Rows
     from headrace.plan.backfills import BackfillRequest, ReplayRequest
     from headrace.plan.code_diff import CodeDiff
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest
     from headrace.project.adoption.release_plan import ReleasePlan, ReleaseRequest
     from headrace.project.adoption.spark_pipelines import Found
-    from headrace.project.inspection.replay_preview import ReplayPreviews
     from headrace.settings.settings import Settings
     from headrace.storage.adopted_tables import Consent, TableRecord
 
@@ -61,6 +61,9 @@ class Changes(Protocol):
 
     def file_of(self, plan: Plan, selection: Selection, made_by: str | None = None) -> PlanFile:
         """A plan as a file that can be approved and applied."""
+
+    def preview_replay(self, request: ReplayRequest) -> ReplayPreview:
+        """How many quarantined rows a replay would write."""
 
     def apply(
         self,
@@ -162,10 +165,6 @@ class OpenProject(SessionProject, Protocol):
 
     def replay(self, wanted: ReplayRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """An update that checks quarantined rows again with the current rules."""
-
-    @property
-    def replays(self) -> ReplayPreviews:
-        """What replays would do."""
 
     def graph(self) -> DescribedGraph:
         """The datasets, the flows and their inputs."""

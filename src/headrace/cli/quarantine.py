@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,10 +13,8 @@ from headrace.cli.invocation import invocation_of
 from headrace.cli.live_display import display_for
 from headrace.cli.tables import text_table
 from headrace.cli.update import finish
+from headrace.model.replay_preview import ReplayPreview
 from headrace.plan.backfills import ReplayRequest
-
-if TYPE_CHECKING:
-    from headrace.project.inspection.replay_preview import ReplayPreview
 
 app = typer.Typer(help="List, show and replay quarantined rows.", no_args_is_help=False, add_completion=False)
 
@@ -80,7 +78,7 @@ def replay_quarantine(
     chosen = tuple(rules or ())
     wanted = ReplayRequest(name, chosen, tuple(changes or ()), not release, abandon=abandon, from_source=from_source)
     if dry_run:
-        found = project.replays.preview(wanted)
+        found = project.changes.preview_replay(wanted)
         invocation.result("\n\n".join(_previewed(found, invocation.width)), found.to_json())
         return
     with display.shown():

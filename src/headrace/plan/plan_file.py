@@ -135,6 +135,13 @@ class PlanFile:
         return frozenset(ChangeClass(change["class"]) for change in self.document["changes"])
 
     @property
+    def clears_rows(self) -> bool:
+        """Whether it clears or replaces rows, or would if it were not refused."""
+        if not self.classes.isdisjoint((ChangeClass.DESTRUCTIVE, ChangeClass.BLOCKED)):
+            return True
+        return any(int(change.get("rows_cleared") or 0) > 0 for change in self.document["changes"])
+
+    @property
     def rows_limit(self) -> int:
         """How many rows it may clear."""
         return int(self.document["limits"]["rows_cleared"])

@@ -29,7 +29,6 @@ from headrace.project.inspection.dataset_resolution import (
     resolve_dataset,
 )
 from headrace.project.inspection.explanation import Explanation
-from headrace.project.inspection.replay_preview import ReplayPreviews
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
@@ -67,7 +66,6 @@ class Project(SessionProject):
             self.stages.swaps,
         )
         self.changes = PipelineChanges(self._updates)
-        self.replays = ReplayPreviews(self._planning, self._resolver, self._state, settings, self._secrets.redact)
         self.adoptions = PipelineAdoptions.of(settings, environ, self._state, self.graph, self.session, self.redact)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -14,9 +14,10 @@ from starlette.responses import PlainTextResponse, Response
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.serve.api.endpoints import Endpoint
 from headrace.serve.api.failures import failure, is_for_programs, refusal
+from headrace.serve.api.routes import ROUTES
 from headrace.serve.forms.form_endpoint import SHOWN_REQUEST
 from headrace.serve.forms.form_tokens import FormTokens
-from headrace.serve.forms.offers import Offers
+from headrace.serve.offers import Offers
 from headrace.serve.pages.help_page import help_index, help_page
 from headrace.serve.pages.open_counts import open_counts
 from headrace.serve.pages.paging import page_number
@@ -27,6 +28,8 @@ from headrace.serve.pipelines import ServedPipeline, redact_all
 from headrace.serve.render import Frame, Page, Renderer
 from headrace.serve.roles import principal_of
 
+# The role that each operation needs for which a page may have a form.
+OPERATIONS = {route.name: route.role for route in ROUTES if route.writes}
 _JSON = ".json"
 _MISSING = frozenset({"SERVE.NO_PAGE", "SERVE.NO_REQUEST", "TRACE.NO_UPDATE"})
 
@@ -69,7 +72,10 @@ class Pages:
         pipelines = self._pipelines.values()
         page = await run_in_threadpool(pipelines_page, pipelines)
         # Each pipeline knows its own secrets.
-        return self._answer(request, page, self._frame_of_none(redact_all(pipelines)))
+        frame = self._frame_of_none(redact_all(pipelines))
+        found = {one.slug: self._offers(one, request, f"/p/{one.slug}") for one in pipelines}
+        offers = {slug: one for slug, one in found.items() if one is not None}
+        return self._answer(request, page, replace(frame, offers_of=offers))
 
     async def codes(self, request: Request) -> Response:
         """The list of the codes of errors."""
@@ -132,10 +138,6 @@ class Pages:
 
     def _frame(self, pipeline: ServedPipeline, request: Request, section: str) -> Frame:
         """What is around a page of a pipeline, for whoever looks at it."""
-        principal, offers = principal_of(request.scope), None
-        if principal.is_browser and not self._forms.is_read_only:
-            token, here = self._forms.tokens.of(principal), _own_url(request)
-            offers = Offers(pipeline.slug, principal, token, self._forms.new_key, here)
         shown = request.query_params.get(SHOWN_REQUEST, "")
         return Frame(
             pipeline.slug,
@@ -143,10 +145,17 @@ class Pages:
             section,
             pipeline.redact,
             open_counts(pipeline.view()),
-            offers,
+            self._offers(pipeline, request, _own_url(request)),
             notice_of(pipeline, shown) if shown else None,
             is_read_only=self._forms.is_read_only,
         )
+
+    def _offers(self, pipeline: ServedPipeline, request: Request, here: str) -> Offers | None:
+        """The forms for whoever looks, which lead back to a path; None for programs, and if nobody may send any."""
+        principal = principal_of(request.scope)
+        if self._forms.is_read_only or not principal.is_browser:
+            return None
+        return Offers(pipeline.slug, principal, self._forms.tokens.of(principal), self._forms.new_key, here, OPERATIONS)
 
     def _frame_of_none(self, redact: Callable[[str], str] = str) -> Frame:
         return Frame("", "", redact=redact, is_read_only=self._forms.is_read_only)

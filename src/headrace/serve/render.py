@@ -17,8 +17,8 @@ from starlette.responses import HTMLResponse, Response
 
 from headrace.model.version import __version__
 from headrace.serve import formats
-from headrace.serve.forms.offers import Offers
 from headrace.serve.navigation import SECTIONS
+from headrace.serve.offers import Offers
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Frame:
         redact: removes secrets from a text.
         counts: the numbers of open things, by the name of a section.
         offers: the forms that the page may show; None for a page without forms.
+        offers_of: the forms for each pipeline of a list, by its name in URLs.
         notice: the request that was sent from the page, and what came of it.
         is_read_only: the server takes no requests.
     """
@@ -62,6 +63,7 @@ class Frame:
     counts: Mapping[str, int] = field(default_factory=dict)
     offers: Offers | None = None
     notice: Mapping[str, Any] | None = None
+    offers_of: Mapping[str, Offers] = field(default_factory=dict)
     is_read_only: bool = False
 
 

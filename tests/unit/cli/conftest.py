@@ -19,6 +19,7 @@ from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateCause, UpdateState
 from headrace.model.preview import Preview
+from headrace.model.replay_preview import ReplayPreview
 from headrace.model.rows import Rows
 from headrace.model.state_rows import StateRequest, StateRows
 from headrace.model.table_diff import DiffRequest, DiffSide, TableDiff
@@ -145,6 +146,11 @@ class FakeProject:
 
     def replay(self, wanted: Any, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         return self.backfill(wanted, on_event=on_event)
+
+    def preview_replay(self, wanted: Any) -> ReplayPreview:
+        self._ask("preview_replay", wanted)
+        counts = (ExpectationCount("positive", Action.QUARANTINE, 3, 1), ExpectationCount("known", Action.DROP, 4, 0))
+        return ReplayPreview("orders", FlowCounts(3, 0, 1, counts))
 
     def backfill(self, wanted: Any, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         self._ask("backfill", wanted)

@@ -13,7 +13,7 @@ from headrace.graph.select import Selection
 from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.model.outcome import UpdateCause, UpdateState
 from headrace.model.state_rows import Side, StateRequest
-from headrace.plan.backfills import BackfillRequest
+from headrace.plan.backfills import BackfillRequest, ReplayRequest
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,10 @@ from headrace.plan.backfills import BackfillRequest
             ("maintain", MaintenanceRequest(("a", "b"), (Task.VACUUM, Task.COMPACT), True, True)),  # noqa: FBT003 - fields
         ),
         (["quarantine", "list"], ("quarantine_list",)),
+        (
+            ["quarantine", "replay", "orders", "--rule", "positive", "--set", "amount=1", "--dry-run"],
+            ("preview_replay", ReplayRequest("orders", ("positive",), ("amount=1",))),
+        ),
         (["quarantine", "show", "orders"], ("quarantine_show", "orders", 20)),
     ],
 )

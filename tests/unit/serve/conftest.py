@@ -42,7 +42,8 @@ from headrace.model.outcome import FlowCounts, FlowState, TableLag, UpdateState
 from headrace.model.stream_progress import BatchTiming, StreamBatches
 from headrace.serve.addresses import addresses
 from headrace.serve.app import Server, create_app
-from headrace.serve.forms.offers import Offers
+from headrace.serve.offers import Offers
+from headrace.serve.page_endpoints import OPERATIONS
 from headrace.serve.pipelines import served_pipelines
 from headrace.serve.render import Frame, Page, Renderer
 from headrace.serve.roles import Principal, Role
@@ -330,7 +331,7 @@ def rendered(template: str, document: dict[str, Any], pictures: Any = None, role
     """The HTML of a page of the shop at noon, from its document alone; with the forms that a role sees."""
     keys = map("form-{}".format, itertools.count(1))
     principal = Principal("ann", role or Role.VIEWER, is_browser=True)
-    offers = Offers("shop", principal, "t0ken", lambda: next(keys), "/p/shop/here") if role else None
+    offers = Offers("shop", principal, "t0ken", lambda: next(keys), "/p/shop/here", OPERATIONS) if role else None
     frame = Frame("shop", "shop", template.partition(".")[0], offers=offers)
     page = Page(template, "title", document, pictures or {})
     return Renderer(NOON.timestamp).html(page, frame).body.decode()

@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.unit.project.test_requests import until
 from tests.unit.serve.conftest import plain
-from tests.unit.serve.form_sending import form_of, forms_of, send
+from tests.unit.serve.form_sending import FORM, form_of, forms_of, send
 from tests.unit.serve.test_api import P
 from tests.unit.serve.test_writes import calls, taking
 
@@ -152,3 +152,49 @@ def test_only_what_writes_has_a_form(busy_shop, served, operation):
     answer = send(browser, {"action": f"/p/shop/forms/{operation}", "fields": {}})
 
     assert answer.status == 404
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 403),
+        (b"%", 403),
+        (b"\xff=\xff", 400),
+        (b"form_token=%ff", 400),
+        (b"a=&" * 5000, 400),
+        (b"form_token=a&form_token=b", 400),
+        (b"a" * (1 << 20) + b"a", 413),
+    ],
+)
+def test_damaged_and_large_forms_are_refused(busy_shop, served, content, status):
+    browser = served(busy_shop).sign_in()
+
+    answer = browser.call("/p/shop/forms/start_update", "POST", content, **FORM)
+
+    assert answer.status == status
+    assert status == 413 or "What to do:" in answer.text
+
+
+def test_a_form_takes_no_field_that_the_api_does_not_take(busy_shop, served):
+    with taking(busy_shop, served) as browser:
+        wrong = [{"accept_data_loss": "true"}, {"refresh": "a\x07b"}, {"continuous": "yes"}, {"refresh": ["a"] * 51}]
+        answers = [send(browser, form_of(browser, "/p/shop", "start_update"), fields) for fields in wrong]
+
+    assert [(answer.status, "API.FIELD" in answer.text) for answer in answers] == [(422, True)] * 4
+    assert calls(busy_shop) == []
+
+
+def test_a_request_that_failed_says_why_with_what_to_do(busy_shop, served):
+    (busy_shop.root / "code").write_text("1")
+    with taking(busy_shop, served) as browser:
+        answer = send(browser, form_of(browser, "/p/shop/maintenance", "maintain"))
+        report = ended(browser, answer)
+        page = plain(browser.call(f"/p/shop?request={report['id']}").text)
+        own = browser.call(f"/p/shop/requests/{report['id']}").text
+        unknown = [browser.call(path).status for path in ("/p/shop?request=no", "/p/shop/requests/no")]
+
+    assert report["state"] == "FAILED"
+    assert "Maintain tables: dry run. It failed." in page
+    assert "LEASE.HELD held" in page
+    assert "LEASE.HELD" in own
+    assert unknown == [200, 404]

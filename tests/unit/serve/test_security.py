@@ -399,10 +399,18 @@ def test_names_and_texts_of_others_are_shown_and_never_run(attacked):
     paths = ["/", f"/p/{slug}", f"/p/{slug}/u/u1", *(f"/p/{slug}/{name}" for name in SECTIONS)]
     paths += [f"/p/{slug}/{kind}/{attack}" for kind in "df" for attack in ATTACKS]
     paths += [f"/p/{slug}/{query}" for query in ("changes?plan=pl-1", "savepoints?savepoint=sp-1")]
+    paths += [f"/p/{slug}/{name}" for name in ("settings", "requests", "forms/start_update", "forms/make_plan")]
+    paths += [f"/p/{slug}/forms/{query}" for query in (f"roll_back?plan={quote(ATTACKS[0])}", "replay?dataset=orders")]
     queries = ("graph?focus", "changes?plan", "savepoints?savepoint", "quarantine?dataset", "schedules?page")
+    queries += ("alerts?request", "forms/replay?rule", "forms/roll_back?plan")
     paths += [f"/p/{slug}/{query}={quote(ATTACKS[1])}" for query in queries]
+    paths += [f"/p/{slug}?request={quote(attack)}" for attack in ATTACKS]
     paths += [f"/help?q={quote(attack)}" for attack in ATTACKS]
-    paths += [f"{path}{attack}" for path in (f"/p/{slug}/d/no", f"/p/{slug}/u/", "/help/", "/") for attack in ATTACKS]
+    paths += [
+        f"{path}{attack}"
+        for path in (*(f"/p/{slug}/{one}" for one in ("d/no", "u/", "requests/", "forms/")), "/help/", "/")
+        for attack in ATTACKS
+    ]
 
     for path in paths:
         answer = attacked.call(path)

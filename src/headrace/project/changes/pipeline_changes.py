@@ -11,6 +11,8 @@ from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome
+from headrace.model.replay_preview import ReplayPreview
+from headrace.plan.backfills import ReplayRequest
 from headrace.plan.change_work import with_changes
 from headrace.plan.code_diff import CodeDiff
 from headrace.plan.drift import early_differences
@@ -21,6 +23,7 @@ from headrace.project.changes.deployed_code import diff_of_plan
 from headrace.project.changes.gates import PlanGate, refuse_drift
 from headrace.project.changes.pipeline_updates import PipelineUpdates
 from headrace.project.changes.plan_document import PlanDocuments
+from headrace.project.inspection.replay_preview import replay_preview
 from headrace.project.lease_holders import user_name
 from headrace.project.planning.resolve_selection import ResolvedSelection
 
@@ -111,6 +114,23 @@ class PipelineChanges:
             return updates.planning.plan(graph, selection, continuous=False)
 
         return updates.run(plan_file.selection, planned, on_event, stop, gate=gate)
+
+    def preview_replay(self, request: ReplayRequest) -> ReplayPreview:
+        """Count which of the quarantined rows a replay would write, with their new values; writes nothing.
+
+        Rules about other rows of the table, such as unique keys, are evaluated among the selected rows alone.
+
+        Raises:
+            Problems, PipelineError: as of a replay; REPLAY.NO_PREVIEW for rows that have to be computed or delivered
+                to know; the error with which an expression fails.
+        """
+        updates = self.updates
+        with updates.planning.reading():
+            wanted = updates.planning.tables.update_request(Selection(), skip_unavailable=False)
+            resolved = updates.resolver.resolve(wanted)
+            plan = updates.planning.replay(resolved.graph, request)
+            state, settings = updates.planning.state, updates.settings
+            return replay_preview(plan, resolved, state, settings, updates.secrets.redact)
 
     def _resolved(self, selection: Selection) -> ResolvedSelection:
         updates = self.updates

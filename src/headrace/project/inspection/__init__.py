@@ -13,6 +13,7 @@ __all__ = [
     "pipeline_metrics",
     "pipeline_view",
     "quarantine_counts",
+    "replay_preview",
     "sql_access",
     "stored_project",
     "stored_tables",

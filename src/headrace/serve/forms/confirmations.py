@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from headrace.errors import PipelineError
-from headrace.model.change_classes import ChangeClass
-from headrace.plan.plan_file import PlanFile
 from headrace.project.requests.plan_files import find_plan
 from headrace.serve.api.bodies import Body
 from headrace.serve.api.routes import ApiRoute
 from headrace.serve.pipelines import ServedPipeline
-
-_DESTRUCTIVE = frozenset({ChangeClass.DESTRUCTIVE, ChangeClass.BLOCKED})
 
 
 def check_confirmation(pipeline: ServedPipeline, route: ApiRoute, body: Body, typed: str) -> None:
@@ -23,22 +19,12 @@ def check_confirmation(pipeline: ServedPipeline, route: ApiRoute, body: Body, ty
         raise PipelineError("SERVE.NOT_CONFIRMED", pipeline=pipeline.name)
 
 
-def is_destructive(plan: PlanFile) -> bool:
-    """Whether a plan clears or replaces rows.
-
-    Raises:
-        LookupError, TypeError, ValueError: a change of the plan is not one of this version.
-    """
-    cleared = sum(int(change.get("rows_cleared") or 0) for change in plan.document["changes"])
-    return cleared > 0 or not _DESTRUCTIVE.isdisjoint(plan.classes)
-
-
 def _must_be_typed(pipeline: ServedPipeline, route: ApiRoute, body: Body) -> bool:
     match route.name:
         case "start_update":
             return bool(body.names("full_refresh") or body.names("reset_checkpoint"))
         case "apply_plan":
-            return is_destructive(find_plan(pipeline.settings.layout, body.path["plan"]).plan)
+            return find_plan(pipeline.settings.layout, body.path["plan"]).plan.clears_rows
         case "restore":
             return not body.flag("dry_run")
         case "roll_back" | "drop_savepoint":

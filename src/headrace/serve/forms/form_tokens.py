@@ -1,4 +1,4 @@
-"""Tokens of forms: a form is only accepted in the session in which its page was opened."""
+"""Tokens of forms: a form is accepted only in the session in which its page was opened."""
 
 from __future__ import annotations
 

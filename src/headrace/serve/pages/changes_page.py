@@ -21,7 +21,6 @@ from headrace.project.changes.saved_plans import SavedPlan, SavedPlans, code_of_
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading, reading_carefully
 from headrace.project.requests.plan_files import saved_plans as requested_plans
 from headrace.serve.formats import iso
-from headrace.serve.forms.confirmations import is_destructive
 from headrace.serve.pages.careful import unread_facts
 from headrace.serve.pages.facts import mark_of
 from headrace.serve.pages.paging import part_of
@@ -137,7 +136,7 @@ def plan_facts(saved: SavedPlan, context: PlanContext) -> dict[str, Any]:
     return {
         "plan_id": plan.plan_id,
         "by_request": plan.plan_id in context.by_request,
-        "is_destructive": is_destructive(plan),
+        "is_destructive": plan.clears_rows,
         "file": saved.file,
         "stage": plan.stage or None,
         "made_by": plan.made_by or None,

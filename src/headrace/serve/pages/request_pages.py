@@ -62,7 +62,7 @@ def requests_page(pipeline: ServedPipeline, number: int = 1) -> Page:
     Raises:
         PipelineError: SERVE.REQUESTS_UNREADABLE, SERVE.STORAGE.
     """
-    part, paging = part_of([*reversed(_stored(pipeline).values())], number, _EACH_PART)
+    part, paging = part_of(list(_stored(pipeline).values())[::-1], number, _EACH_PART)
     document = {"name": pipeline.name, "paging": paging, "requests": [request_facts(one) for one in part]}
     return Page("requests.html", f"Requests: {pipeline.name}", document)
 

@@ -79,7 +79,7 @@ PAGES: tuple[tuple[str, PageOf, str], ...] = (
     ("/p/{slug}/d/{name:path}", _dataset, "graph"),
     ("/p/{slug}/f/{name:path}", lambda pipeline, _request, name: flow_page(pipeline, name), "graph"),
     ("/p/{slug}/u/{name:path}", lambda pipeline, _request, name: update_page(pipeline, name), "updates"),
-    ("/p/{slug}/forms/{name}", form_page, "forms"),
+    ("/p/{slug}/forms/{name:path}", form_page, "forms"),
     ("/p/{slug}/requests/{name:path}", lambda pipeline, _request, name: request_page(pipeline, name), "requests"),
     ("/p/{slug}", overview, "overview"),
 )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from headrace.serve.api.routes import ROUTES
 from headrace.serve.roles import Principal, Role
-
-_WRITES = {route.name: route for route in ROUTES if route.writes}
 
 
 @dataclass(frozen=True)
@@ -21,6 +18,7 @@ class Offers:
         token: of all forms of the session.
         new_key: makes the id of the request of a form, so that a form that is sent twice does nothing twice.
         here: the path of the page, to which a form leads back.
+        roles: that operations need, by their names in the API.
     """
 
     slug: str
@@ -28,14 +26,15 @@ class Offers:
     token: str
     new_key: Callable[[], str]
     here: str
+    roles: Mapping[str, Role]
 
     def url(self, operation: str) -> str:
         """Where the form of an operation is sent to, and where its page is."""
-        return f"/p/{self.slug}/forms/{_WRITES[operation].name}"
+        return f"/p/{self.slug}/forms/{operation}"
 
     def refusal(self, operation: str) -> str:
         """Why this role cannot do it; empty if it can."""
-        needed, role = _WRITES[operation].role, self.principal.role
+        needed, role = self.roles[operation], self.principal.role
         return "" if role.includes(needed) else f"Needs the role {needed.value}; yours is {role.value}."
 
     @property
