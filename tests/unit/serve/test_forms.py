@@ -134,10 +134,8 @@ def test_what_clears_rows_needs_the_name_of_the_pipeline(busy_shop, served):
 def test_a_form_leads_to_pages_of_its_pipeline_alone(busy_shop, served):
     backs = ("https://evil.example", "//evil.example", "/login", "/p/shopper", "/p/shop/../../login", "\\evil", "")
     with taking(busy_shop, served) as browser:
-        goals = []
-        for back in backs:
-            form = form_of(browser, "/p/shop", "start_update")
-            goals.append(send(browser, form, {"back": back}).headers["location"])
+        form = form_of(browser, "/p/shop", "start_update")
+        goals = [send(browser, form, {"back": back}).headers["location"] for back in backs]
 
     assert all(re.fullmatch(r"/p/shop\?request=form-\w+", goal) for goal in goals[:4])
     assert goals[5].startswith("/p/shop?request=")
@@ -146,9 +144,7 @@ def test_a_form_leads_to_pages_of_its_pipeline_alone(busy_shop, served):
 
 
 @pytest.mark.parametrize("operation", ["nothing", "me", "openapi", "pipelines"])
-def test_only_what_writes_has_a_form(busy_shop, served, operation):
-    browser = served(busy_shop).sign_in()
-
+def test_only_what_writes_has_a_form(browser, operation):
     answer = send(browser, {"action": f"/p/shop/forms/{operation}", "fields": {}})
 
     assert answer.status == 404
@@ -166,9 +162,7 @@ def test_only_what_writes_has_a_form(busy_shop, served, operation):
         (b"a" * (1 << 20) + b"a", 413),
     ],
 )
-def test_damaged_and_large_forms_are_refused(busy_shop, served, content, status):
-    browser = served(busy_shop).sign_in()
-
+def test_damaged_and_large_forms_are_refused(browser, content, status):
     answer = browser.call("/p/shop/forms/start_update", "POST", content, **FORM)
 
     assert answer.status == status

@@ -14,7 +14,7 @@ from tests.unit.serve.conftest import definitions, stable
 from headrace.errors import PipelineError
 from headrace.events.types import FlowStateChanged
 from headrace.model.outcome import FlowState
-from headrace.serve.charts import sparkline, stacked_bars, update_bars
+from headrace.serve.charts import line_width, sparkline, stacked_bars, update_bars
 from headrace.serve.formats import count, duration, plural, rate, share, size
 from headrace.serve.navigation import SECTIONS
 from headrace.serve.pages.help_page import help_index, help_page
@@ -128,6 +128,16 @@ def test_the_graph_goes_from_sources_to_sinks_with_health(browser):
         ("orders", "revenue"),
         ("revenue", "shop_out"),
     ]
+
+
+def test_lines_of_the_graph_are_wider_the_more_rows_go_through_them(browser):
+    widths = [line_width(rate, 1e6) for rate in (0, 1, 100, 10_000, 1e6)]
+
+    assert widths == sorted(set(widths))
+    assert (widths[0], line_width(0, 0), line_width(5, 5)) == (1.5, 1.5, 7.0)
+    edges = browser.call("/p/shop/graph.json").json["edges"]
+    assert all("rows_per_second" in edge for edge in edges)
+    assert browser.call("/p/shop/graph").text.count('stroke-width="1.5"') == len(edges)
 
 
 def test_a_part_of_the_graph_is_shown_around_a_dataset(browser):
