@@ -25,10 +25,10 @@ from scenario import BENCH, Contestant, Scenario, Step, environment, program
 
 DATASETS = 1_000
 READERS = 50
-PAIRS = 5
+PAIRS = 4
 _PAGES, _READERS = "pages", "readers"
-_PAGES_EACH = 10
-_WINDOW_S, _SETTLE_S = 10.0, 2.0
+_PAGES_EACH = 6
+_WINDOW_S, _SETTLE_S = 8.0, 2.0
 # Batches of the update before the first window; they load classes and compile.
 _WARM_UP = 20
 # As the script of the pages does.
