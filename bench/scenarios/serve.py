@@ -200,11 +200,11 @@ def _measure_readers(service: Service, live: Path) -> None:
                 if is_read:
                     with Readers(service, "live") as readers:
                         began, ended, busy, pages = _window(service, readers)
-                    print(f"measured {busy / READERS / _WINDOW_S:.5f} s of the server's CPU a reader and second")
+                    print(f"measured {1000 * busy / READERS / _WINDOW_S:.2f} ms of the server's CPU a reader and second")
                     print(f"measured {pages / _WINDOW_S:.1f} pages a second by {READERS} readers")
                 else:
                     began, ended, busy, _ = _window(service, None)
-                    print(f"measured {busy / _WINDOW_S:.4f} s of the server's CPU a second without readers")
+                    print(f"measured {1000 * busy / _WINDOW_S:.2f} ms of the server's CPU a second without readers")
                 windows[is_read].append((began, ended))
         # The last batches may not be recorded yet.
         last = windows[True][-1][1], windows[False][-1][1]
