@@ -200,7 +200,7 @@ def _measure_readers(service: Service, live: Path) -> None:
                 if is_read:
                     with Readers(service, "live") as readers:
                         began, ended, busy, pages = _window(service, readers)
-                    print(f"measured {1000 * busy / READERS / _WINDOW_S:.2f} ms of the server's CPU a reader and second")
+                    print(f"measured {1000 * busy / READERS / _WINDOW_S:.2f} ms of the server's CPU a reader, second")
                     print(f"measured {pages / _WINDOW_S:.1f} pages a second by {READERS} readers")
                 else:
                     began, ended, busy, _ = _window(service, None)
