@@ -3,7 +3,7 @@
 A reader is what a browser with an open page is: it listens for events, and reads the page again when one came, at most
 every 3.3 seconds. Windows with and without readers follow each other in turns while one continuous update runs; the
 ratio of a pair is the median batch with readers, divided by that without. The readers run on the same machine, in the
-process that measures, so that the ratio has their cost, too.
+process that measures, so that the ratio has their cost, too. `--contestants pages` measures without a JVM.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from scenario import BENCH, Contestant, Scenario, Step, environment, program
 
 DATASETS = 1_000
 READERS = 50
-PAIRS = 6
-_PAGES_EACH = 10
-_WINDOW_S, _SETTLE_S = 10.0, 2.0
+PAIRS = 4
+_PAGES, _READERS = "pages", "readers"
+_PAGES_EACH = 6
+_WINDOW_S, _SETTLE_S = 8.0, 2.0
 # Batches of the update before the first window; they load classes and compile.
 _WARM_UP = 20
 # As the script of the pages does.
@@ -199,11 +200,11 @@ def _measure_readers(service: Service, live: Path) -> None:
                 if is_read:
                     with Readers(service, "live") as readers:
                         began, ended, busy, pages = _window(service, readers)
-                    print(f"measured {busy / READERS / _WINDOW_S:.5f} s of the server's CPU a reader and second")
+                    print(f"measured {1000 * busy / READERS / _WINDOW_S:.2f} ms of the server's CPU a reader, second")
                     print(f"measured {pages / _WINDOW_S:.1f} pages a second by {READERS} readers")
                 else:
                     began, ended, busy, _ = _window(service, None)
-                    print(f"measured {busy / _WINDOW_S:.4f} s of the server's CPU a second without readers")
+                    print(f"measured {1000 * busy / _WINDOW_S:.2f} ms of the server's CPU a second without readers")
                 windows[is_read].append((began, ended))
         # The last batches may not be recorded yet.
         last = windows[True][-1][1], windows[False][-1][1]
@@ -215,15 +216,15 @@ def _measure_readers(service: Service, live: Path) -> None:
             print(f"measured {busy_batch / free_batch:.4f} batch with readers by batch without, of a pair")
 
 
-def _measure(work: Path) -> None:
+def _measure(name: str, work: Path) -> None:
     folders = [work / "wide", work / "live"]
-    began = time.perf_counter()
     service = Service(folders, work / "config")
     try:
         _until(service.is_up)
-        print(f"measured {time.perf_counter() - began:.3f} s from the start of the server to its first answer")
-        _measure_pages(service)
-        _measure_readers(service, folders[1])
+        if name == _PAGES:
+            _measure_pages(service)
+        else:
+            _measure_readers(service, folders[1])
     finally:
         service.stop()
 
@@ -245,15 +246,16 @@ def _prepare(work: Path, data: Path) -> None:
     (work / "rows").write_text((data / "rows").read_text(), encoding="utf-8")
 
 
-def _steps(work: Path, data: Path) -> Sequence[Step]:
-    events = str(work / "wide" / "storage" / "system" / "events")
-    scenarios = BENCH / "scenarios"
-    return [
-        Step(
-            "", (sys.executable, str(scenarios / "pages.py"), "write", events, (data / "rows").read_text()), cold=False
-        ),
-        Step("", (sys.executable, str(scenarios / "serve.py"), str(work)), cold=False),
-    ]
+def _steps(name: str) -> Callable[[Path, Path], Sequence[Step]]:
+    def steps(work: Path, data: Path) -> Sequence[Step]:
+        events = str(work / "wide" / "storage" / "system" / "events")
+        pages, own = (str(BENCH / "scenarios" / file) for file in ("pages.py", "serve.py"))
+        return [
+            Step("", (sys.executable, pages, "write", events, (data / "rows").read_text()), cold=False),
+            Step("", (sys.executable, own, name, str(work)), cold=False),
+        ]
+
+    return steps
 
 
 def _make_data(folder: Path, rows: int) -> None:
@@ -274,9 +276,9 @@ SCENARIO = Scenario(
     rows=DATASETS,
     make_data=_make_data,
     expected_rows=lambda rows: rows,
-    contestants=(Contestant("headrace", _prepare, _steps, _datasets),),
+    contestants=tuple(Contestant(name, _prepare, _steps(name), _datasets) for name in (_PAGES, _READERS)),
     repeats=1,
 )
 
 if __name__ == "__main__":
-    _measure(Path(sys.argv[1]))
+    _measure(sys.argv[1], Path(sys.argv[2]))

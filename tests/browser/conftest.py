@@ -100,7 +100,9 @@ class Visitor:
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text(encoding="utf-8"))
         chosen = {"runOnly": {"type": "rule", "values": rules}} if rules else {}
-        found = self.page.evaluate("how => axe.run(document, how)", {"resultTypes": ["violations"], **chosen})
+        # It asks for no file, such as style sheets, again.
+        options = {"resultTypes": ["violations"], "preload": False, **chosen}
+        found = self.page.evaluate("options => axe.run(document, options)", options)
         return [
             f"{violation['id']}: {node['target']} {node['failureSummary']}"
             for violation in found["violations"]

@@ -2,6 +2,7 @@
 
 const LEAST_PAUSE_MS = 3000;
 const PENDING_MS = 1500;
+const FOLLOW_MS = [2500, 8000];
 const events = document.body.dataset.events;
 let waiting = false;
 let refreshedAt = 0;
@@ -33,9 +34,18 @@ function schedule() {
   setTimeout(() => refresh().catch(() => {}), pause + 300);
 }
 
+// What the server read before a request ended, it uses again for some seconds.
+function follow() {
+  for (const ms of FOLLOW_MS) setTimeout(schedule, ms);
+}
+
 // A request has no events of its own.
+let wasPending = document.getElementById("notice") !== null;
 setInterval(() => {
-  if (document.querySelector("[data-pending]") && !document.hidden) refresh().catch(() => {});
+  const isPending = document.querySelector("[data-pending]") !== null;
+  if (isPending && !document.hidden) refresh().catch(() => {});
+  if (wasPending && !isPending) follow();
+  wasPending = isPending;
 }, PENDING_MS);
 
 if (events) {
