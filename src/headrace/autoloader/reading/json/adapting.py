@@ -53,7 +53,7 @@ _BEGINNINGS: Mapping[str, Flags] = {
 }
 _NUMERIC = bytes_in(_NUMBER + _NULL)
 _IS_DIGIT, _IS_PLAIN = bytes_in(_NUMBER), bytes_in(_NUMBER + _WORD)
-_IS_NESTED = bytes_in(b"{[")
+IS_NESTED = bytes_in(b"{[")
 _PLAIN = r"^(true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?)$"
 # Names of NaN and the infinities that Arrow accepts; some of them Spark does not.
 _NON_NUMERIC = re.compile(rb"(?<=[:,\[ \t])[+-]?(?:NaN|Inf)")
@@ -231,12 +231,12 @@ class _Adaptation:
             numbers = np.flatnonzero(_IS_DIGIT[first])
             fits[numbers] = self._is_number(node.name, begins[numbers], ends[numbers])
         self._refuse(tokens[~fits])
-        return tokens[_IS_NESTED[first] & fits] + 1 if node.name in ("struct", "map", "array") else tokens[:0]
+        return tokens[IS_NESTED[first] & fits] + 1 if node.name in ("struct", "map", "array") else tokens[:0]
 
     def _take_texts(self, node: _Node, tokens: Positions, begins: Positions, ends: Positions) -> bool:
         """Take the values of a column of records as texts, if it is to have strings and has objects or arrays only."""
         first, last = self._lines.letters[begins], self._lines.letters[ends - 1]
-        is_nested = _IS_NESTED[first]
+        is_nested = IS_NESTED[first]
         if node.name != "string" or not is_nested.any() or not (is_nested | (first == _NULL[0])).all():
             return False
         self._refuse(tokens[is_nested & (last != CLOSES_OBJECT) & (last != CLOSES_ARRAY)])
@@ -249,7 +249,7 @@ class _Adaptation:
     def _quote(self, first: Bytes, begins: Positions, ends: Positions) -> Flags:
         """Quote values that are not strings, with their original text; return which can be."""
         fits = np.ones(len(first), dtype=np.bool_)
-        plain, nested = np.flatnonzero(_IS_PLAIN[first]), np.flatnonzero(_IS_NESTED[first])
+        plain, nested = np.flatnonzero(_IS_PLAIN[first]), np.flatnonzero(IS_NESTED[first])
         if len(plain):
             fits[plain] = _matches(self._lines.texts(begins[plain], ends[plain]), _PLAIN)
             self._insertions += ((begins[plain], b'"'), (ends[plain], b'"'))

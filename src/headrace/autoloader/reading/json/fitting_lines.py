@@ -9,21 +9,19 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.conversion.utf8 import is_utf8
-from headrace.autoloader.reading.json.adapting import LineAdapter, Members
+from headrace.autoloader.reading.json.adapting import IS_NESTED, LineAdapter, Members
 from headrace.autoloader.reading.json.arrow_lines import parse_json, read_lines, validate_json
-from headrace.autoloader.reading.json.columns import ColumnConverter, read_type
+from headrace.autoloader.reading.json.columns import ColumnConverter, read_type, repeated_places
 from headrace.autoloader.reading.json.records import read_lines_singly
-from headrace.autoloader.reading.json.structure import BACKSLASH, Flags, JsonLines, Positions
+from headrace.autoloader.reading.json.structure import Flags, JsonLines, Positions
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.rows import RESCUED_PATH, concat_batches
 from headrace.model.ddl import field_of
-
-_SPACE = (b" ", b"\t")
-_NESTED = b"{["
 
 
 class FittingLines:
@@ -109,21 +107,25 @@ class FittingLines:
         """The rescued data of some lines; lines whose text is not that of the rescued data are not *kept*."""
         place = np.full(len(lines), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
-        texts: dict[int, list[str]] = {}
-        names: dict[int, set[bytes]] = {}
-        positions = zip(members.names, members.name_ends, members.values, members.ends, strict=True)
-        for row, (name, name_end, value, end) in zip(place[members.rows].tolist(), positions, strict=True):
-            if row < 0:
-                continue
-            named, written = lines.text[name:name_end], lines.text[value:end]
-            known = names.setdefault(row, set())
-            if named in known or not _is_compact(written):
-                kept[row] = False
-            known.add(named)
-            texts.setdefault(row, []).append(f"{named.decode()}:{written.decode()}")
-        path = f"{json.dumps(RESCUED_PATH)}:{json.dumps(self._path, ensure_ascii=False)}"
-        rescued = [f"{{{','.join(texts[row])},{path}}}" if row in texts else None for row in range(len(rows))]
-        return pa.array(rescued, pa.string())
+        of = place[members.rows]
+        chosen = np.flatnonzero(of >= 0)
+        of, begins = of[chosen], members.values[chosen]
+        names = lines.texts(members.names[chosen], members.name_ends[chosen])
+        values = lines.texts(begins, members.ends[chosen])
+        has_spaces = _contains(values, " ") | _contains(values, "\t")
+        kept[of[_contains(values, "\\") | (has_spaces & IS_NESTED[lines.letters[begins]])]] = False
+        kept[of[repeated_places(names, of)]] = False
+        offsets = np.concatenate(([0], np.cumsum(np.bincount(of, minlength=len(rows))))).astype(np.int32)
+        texts = pc.binary_join_element_wise(names, values, ":")
+        joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
+        path = f",{json.dumps(RESCUED_PATH)}:{json.dumps(self._path, ensure_ascii=False)}}}"
+        rescued = pc.binary_join_element_wise("{", joined, path, "")
+        return pc.if_else(pa.array(np.diff(offsets) > 0), rescued, pa.scalar(None, pa.string()))
+
+
+def _contains(texts: pa.Array, part: str) -> Flags:
+    found: Flags = pc.match_substring(texts, part).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _texts_at(lines: JsonLines, rows: Positions, found: Positions, begins: Positions, ends: Positions) -> pa.Array:
@@ -140,8 +142,3 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
 
 def _are_utf8(lines: JsonLines) -> Flags:
     return np.array([is_utf8(lines.line(row)) for row in range(len(lines))], dtype=np.bool_)
-
-
-def _is_compact(written: bytes) -> bool:
-    """Whether a value's text is what it is written as: no escapes, and no spaces in an object or array."""
-    return BACKSLASH not in written and not (written[0] in _NESTED and any(space in written for space in _SPACE))
