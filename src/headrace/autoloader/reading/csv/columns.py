@@ -76,15 +76,17 @@ class CsvColumns:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), np.unique(np.concatenate(unfit))
 
     def _rescued(self, unknown: Mapping[str, pa.Array]) -> pa.Array:
+        # Arrow loses rows when it skips nulls here, so they are empty texts.
         members = [
-            pc.binary_join_element_wise(f'{json.dumps(name, ensure_ascii=False)}:"', texts, '"', "")
+            pc.fill_null(
+                pc.binary_join_element_wise(f',{json.dumps(name, ensure_ascii=False)}:"', texts, '"', ""), fill_value=""
+            )
             for name, texts in unknown.items()
         ]
         path = f",{json.dumps(RESCUED_PATH)}:{json.dumps(self._path, ensure_ascii=False)}}}"
-        joined = pc.binary_join_element_wise(*members, ",", null_handling="skip")
-        rescued = pc.if_else(
-            pc.equal(joined, ""), pa.scalar(None, pa.string()), pc.binary_join_element_wise("{", joined, path, "")
-        )
+        joined = pc.binary_join_element_wise(*members, "")
+        rescued = pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), path, "")
+        rescued = pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), rescued)
         special = [
             pc.fill_null(pc.match_substring_regex(texts, _SPECIAL), fill_value=False) for texts in unknown.values()
         ]
