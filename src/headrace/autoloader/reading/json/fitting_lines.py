@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.conversion.utf8 import is_utf8
-from headrace.autoloader.reading.json.adapting import IS_NESTED, LineAdapter, Members
+from headrace.autoloader.reading.json.adapting import IS_NESTED, LineAdapter, Members, TextMaps
 from headrace.autoloader.reading.json.arrow_lines import parse_json, read_lines, validate_json
 from headrace.autoloader.reading.json.columns import ColumnConverter, read_type, repeated_places
 from headrace.autoloader.reading.json.records import read_lines_singly
@@ -75,6 +75,8 @@ class FittingLines:
         adapted = self._adapter.adapt(lines)
         if not adapted.fits.all() or adapted.is_unchecked or adapted.texts:
             return None
+        if any(IS_NESTED[lines.letters[maps.members.values]].any() for maps in adapted.maps.values()):
+            return None
         batch, rows = self._by_arrow(lines)
         return batch if len(rows) == len(lines) else None
 
@@ -85,7 +87,8 @@ class FittingLines:
         rows = np.flatnonzero(fits)
         if adapted.is_unchecked:
             _, rows = read_lines(lines.letters, lines.begins, rows, validate_json)
-        fields = [field for field in self._fields if field["name"] not in adapted.texts]
+        taken = {*adapted.texts, *adapted.maps}
+        fields = [field for field in self._fields if field["name"] not in taken]
         types = pa.schema([(field["name"], read_type(field["type"])) for field in fields])
         tables, rows = read_lines(adapted.letters, adapted.begins, rows, lambda text: parse_json(text, types))
         converter = ColumnConverter(self._plan)
@@ -97,6 +100,10 @@ class FittingLines:
                 columns[name] = converter.convert(_array(table[name]), field["type"], name)
         kept = np.ones(len(rows), dtype=np.bool_)
         kept[converter.unfit] = False
+        columns |= {
+            name: _maps_at(lines, rows, maps, kept, self._schema.field(name).type)
+            for name, maps in adapted.maps.items()
+        }
         if self._plan.rescued_column is not None and len(adapted.unknown.rows):
             columns[self._plan.rescued_column] = self._rescued(lines, adapted.unknown, rows, kept)
         arrays = [columns.get(field.name, pa.nulls(len(rows), field.type)) for field in self._schema]
@@ -134,6 +141,24 @@ def _texts_at(lines: JsonLines, rows: Positions, found: Positions, begins: Posit
     place[found] = np.arange(len(found))
     chosen = place[rows]
     return lines.texts(begins, ends).take(pa.array(chosen, mask=chosen < 0))
+
+
+def _maps_at(lines: JsonLines, rows: Positions, maps: TextMaps, kept: Flags, kind: pa.DataType) -> pa.Array:
+    """The maps found on some lines, for all *rows*; lines with a key twice are not *kept*."""
+    place = np.full(len(lines), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    members = maps.members
+    of = place[members.rows]
+    chosen = np.flatnonzero(of >= 0)
+    of = of[chosen]
+    keys = lines.texts(members.names[chosen], members.name_ends[chosen])
+    values = lines.texts(members.values[chosen], members.ends[chosen])
+    values = pc.if_else(pa.array(maps.is_null[chosen]), pa.scalar(None, pa.string()), values)
+    kept[of[repeated_places(keys, of)]] = False
+    missing = np.ones(len(lines), dtype=np.bool_)
+    missing[maps.rows] = False
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(of, minlength=len(rows))))).astype(np.int32)
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, values, type=kind, mask=pa.array(missing[rows]))
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
