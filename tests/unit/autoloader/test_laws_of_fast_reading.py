@@ -254,6 +254,11 @@ VALUES = st.one_of(
         ['"a,b"', '"a;b"', '""', '"a""b"', '""""', '"""a"', '"a"""', '"a\\"b"', '"a\nb"', '"a', "3000000000", " 1 "]
     ),
 )
+PLAIN_LINES = st.tuples(
+    st.sampled_from(["", "x", '"a,b"', '"a;b"', "é", "NA", '"NA"', '""', "2024-01-02", '"a""b"', " x ", "'y'"]),
+    st.sampled_from(["", "1", "-5", "x", '"7"', "3000000000"]),
+    st.sampled_from(["", "2024-01-02", "2024-13-01", '"2024-01-02"', "02/01/2024", '"a\nb"']),
+)
 DIALECTS = st.sampled_from(
     [
         {},
@@ -277,7 +282,10 @@ DIALECTS = st.sampled_from(
 
 @LAW
 @given(
-    lines=st.lists(st.lists(VALUES, min_size=1, max_size=4), max_size=8),
+    lines=st.one_of(
+        st.lists(PLAIN_LINES, min_size=1, max_size=8),
+        st.lists(st.one_of(PLAIN_LINES, st.lists(VALUES, min_size=1, max_size=4)), max_size=8),
+    ),
     dialect=DIALECTS,
     multi_line=st.booleans(),
     cut=st.integers(0, 8),

@@ -34,6 +34,7 @@ from headrace.autoloader.reading.rows import Rows, concat_batches, long_record_r
 from headrace.autoloader.reading.splits import Split
 
 _ROWS = 10_000
+_LINE_FEED = 0x0A
 _HEAD_BYTES = 64 * 1024
 # The lines that Arrow can read are searched in parts of this size.
 _PART_BYTES = 512 * 1024
@@ -388,10 +389,9 @@ def read_texts(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table
     """Read a block as columns of strings, NULL if empty; None if it must be read line by line."""
     if not names or not dialect.fits_arrow or _BLANK_FIRST.match(block) or _BLANK_LATER.search(block):
         return None
-    if dialect.quote.encode() in block or (dialect.escape and dialect.escape.encode() in block) or not is_utf8(block):
-        lines = CsvLines(block, dialect, len(names))
-        if not lines.is_plain.all():
-            return None
+    has_escapes = bool(dialect.escape) and dialect.escape.encode() in block and dialect.escape != dialect.quote
+    if has_escapes or not is_utf8(block) or not _quotes_are_plain(block, dialect):
+        return None
     return parse_texts(block, names, dialect)
 
 
@@ -417,6 +417,28 @@ def parse_texts(block: bytes, names: Sequence[str], dialect: Dialect, *, spans_l
         )
     except pa.ArrowInvalid:
         return None
+
+
+def _quotes_are_plain(block: bytes, dialect: Dialect) -> bool:
+    """Whether every quote begins or ends a value on the same line, with nothing to unescape between them."""
+    if dialect.quote.encode() not in block:
+        return True
+    if b"\0" in block or ((dialect.null or not dialect.escape) and 2 * dialect.quote.encode() in block):
+        # In quotes, univocity treats some of these specially, and distinguishes an empty value from none.
+        return False
+    codes = np.frombuffer(block + b"\n", dtype=np.uint8)
+    quotes = np.flatnonzero(codes == ord(dialect.quote))
+    if len(quotes) % 2:
+        return False
+    opens, closes = quotes[0::2], quotes[1::2]
+    edges = (ord(dialect.separator), _LINE_FEED)
+    before = codes[opens - 1]
+    begins = (opens == 0) | (before == edges[0]) | (before == edges[1])
+    after = codes[closes + 1]
+    ends = (after == edges[0]) | (after == edges[1])
+    lines = np.flatnonzero(codes == _LINE_FEED)
+    same_line = np.searchsorted(lines, opens) == np.searchsorted(lines, closes)
+    return bool(begins.all() and ends.all() and same_line.all())
 
 
 def _folded(name: str, plan: ReadPlan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +17,11 @@ from headrace.autoloader.reading.conversion.pattern_columns import can_vectorise
 from headrace.autoloader.reading.csv.lines import SPACES, Dialect
 from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.plan import ReadPlan
-from headrace.autoloader.reading.rows import rescued_text
+from headrace.autoloader.reading.rows import RESCUED_PATH, rescued_text
 from headrace.model.ddl import field_of
+
+# What is escaped in JSON.
+_SPECIAL = r'["\\\x00-\x1f]'
 
 
 class CsvColumns:
@@ -72,9 +76,34 @@ class CsvColumns:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), np.unique(np.concatenate(unfit))
 
     def _rescued(self, unknown: Mapping[str, pa.Array]) -> pa.Array:
-        rows = zip(*(texts.to_pylist() for texts in unknown.values()), strict=True)
-        members = (Members(pair for pair in zip(unknown, row, strict=True) if pair[1] is not None) for row in rows)
-        return pa.array([rescued_text(row, self._path) for row in members], pa.string())
+        # Arrow loses rows when it skips nulls here, so they are empty texts.
+        members = [
+            pc.fill_null(
+                pc.binary_join_element_wise(f',{json.dumps(name, ensure_ascii=False)}:"', texts, '"', ""), fill_value=""
+            )
+            for name, texts in unknown.items()
+        ]
+        path = f",{json.dumps(RESCUED_PATH)}:{json.dumps(self._path, ensure_ascii=False)}}}"
+        joined = pc.binary_join_element_wise(*members, "")
+        rescued = pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), path, "")
+        rescued = pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), rescued)
+        special = [
+            pc.fill_null(pc.match_substring_regex(texts, _SPECIAL), fill_value=False) for texts in unknown.values()
+        ]
+        rows = np.flatnonzero(np.logical_or.reduce([flags.to_numpy(zero_copy_only=False) for flags in special]))
+        return self._with_escapes(rescued, unknown, rows) if len(rows) else rescued
+
+    def _with_escapes(self, rescued: pa.Array, unknown: Mapping[str, pa.Array], rows: Positions) -> pa.Array:
+        """The rescued data, with that of some rows in which values have escapes in JSON."""
+        columns = {name: texts.take(pa.array(rows)).to_pylist() for name, texts in unknown.items()}
+        members = (
+            Members((name, values[place]) for name, values in columns.items() if values[place] is not None)
+            for place in range(len(rows))
+        )
+        flags = np.zeros(len(rescued), dtype=np.bool_)
+        flags[rows] = True
+        texts = pa.array([rescued_text(row, self._path) for row in members], pa.string())
+        return pc.replace_with_mask(rescued, pa.array(flags), texts)
 
     def _trimmed(self, texts: pa.Array) -> pa.Array:
         if not self.trims:

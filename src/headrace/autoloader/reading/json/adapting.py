@@ -53,13 +53,13 @@ _BEGINNINGS: Mapping[str, Flags] = {
 }
 _NUMERIC = bytes_in(_NUMBER + _NULL)
 _IS_DIGIT, _IS_PLAIN = bytes_in(_NUMBER), bytes_in(_NUMBER + _WORD)
-_IS_NESTED = bytes_in(b"{[")
+IS_NESTED = bytes_in(b"{[")
 _PLAIN = r"^(true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?)$"
 # Names of NaN and the infinities that Arrow accepts; some of them Spark does not.
 _NON_NUMERIC = re.compile(rb"(?<=[:,\[ \t])[+-]?(?:NaN|Inf)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Node:
     """A path of the schema: its type, and the nodes of its fields by name, or the one of its elements or values."""
 
@@ -77,8 +77,9 @@ class _Node:
             return cls(kind, kind, field=name)
         if kind["type"] == "struct":
             fields = {one["name"].encode(): cls.of(one["type"], one["name"]) for one in kind["fields"]}
-            return cls(kind, "struct", fields)
-        return cls(kind, kind["type"], inner=cls.of(kind["elementType" if kind["type"] == "array" else "valueType"]))
+            return cls(kind, "struct", fields, field=name)
+        inner = cls.of(kind["elementType" if kind["type"] == "array" else "valueType"])
+        return cls(kind, kind["type"], inner=inner, field=name)
 
     def with_inner(self) -> Iterator[_Node]:
         """This node, and those below."""
@@ -99,6 +100,15 @@ class Members:
 
 
 @dataclass(frozen=True)
+class TextMaps:
+    """Objects for a column of maps to strings: their line numbers, their members, and which of these are null."""
+
+    rows: Positions
+    members: Members
+    is_null: Flags
+
+
+@dataclass(frozen=True)
 class AdaptedLines:
     """Lines for Arrow.
 
@@ -108,6 +118,7 @@ class AdaptedLines:
         fits: whether a line fits the schema, so that Arrow can read it.
         is_unchecked: whether invalid JSON is in strings now, so that the original must be validated.
         texts: string columns that have no strings, which Arrow need not read: line numbers, and where the values are.
+        maps: columns of maps to strings that Arrow need not read.
         unknown: the members of records that are not in the schema.
     """
 
@@ -116,6 +127,7 @@ class AdaptedLines:
     fits: Flags
     is_unchecked: bool
     texts: Mapping[str, tuple[Positions, Positions, Positions]]
+    maps: Mapping[str, TextMaps]
     unknown: Members
 
 
@@ -132,6 +144,12 @@ class LineAdapter:
         self.nodes = list(_Node.of(struct).with_inner())
         self.numbers = {id(node): number for number, node in enumerate(self.nodes)}
         self._skips = (skips_unknown, skips_nested)
+        # Columns that are maps to strings.
+        self.text_maps = [
+            node
+            for node in self.nodes[0].fields.values()
+            if node.name == "map" and node.inner is not None and node.inner.name == "string"
+        ]
 
     def adapt(self, lines: JsonLines) -> AdaptedLines:
         """Adapt lines, and find those that fit."""
@@ -159,6 +177,7 @@ class _Adaptation:
         # Begins and ends of objects and arrays that become strings.
         self._nested_texts: list[tuple[Positions, Positions]] = []
         self._texts: dict[str, tuple[Positions, Positions, Positions]] = {}
+        self._maps: dict[str, TextMaps] = {}
         none = np.empty(0, dtype=np.int64)
         self._unknown = Members(none, none, none, none, none)
 
@@ -175,6 +194,8 @@ class _Adaptation:
             else:
                 places = np.flatnonzero(in_node & (level.kinds == COLON))
             begins, ends = self._lines.values(level.tokens[places], level.tokens[places + 1])
+            if self._take_map(node, level, in_node, places):
+                continue
             if node.name == "struct":
                 children = self._fields(node, level.tokens[places], begins, ends, skips=skips)
             else:
@@ -186,6 +207,10 @@ class _Adaptation:
                 child_node = self._schema.nodes[child]
                 if node is self._schema.nodes[0] and self._take_texts(child_node, tokens, begins[chosen], ends[chosen]):
                     continue
+                if child_node in self._schema.text_maps:
+                    # Arrow may not see that a name is repeated.
+                    rows = self._lines.rows[tokens]
+                    self._fits[rows[np.flatnonzero(np.diff(rows, prepend=-1) == 0)]] = False
                 opened = self._check(child_node, tokens, begins[chosen], ends[chosen])
                 inner_nodes[np.searchsorted(inner.opens, opened)] = child
             if node.name == "map":
@@ -231,12 +256,12 @@ class _Adaptation:
             numbers = np.flatnonzero(_IS_DIGIT[first])
             fits[numbers] = self._is_number(node.name, begins[numbers], ends[numbers])
         self._refuse(tokens[~fits])
-        return tokens[_IS_NESTED[first] & fits] + 1 if node.name in ("struct", "map", "array") else tokens[:0]
+        return tokens[IS_NESTED[first] & fits] + 1 if node.name in ("struct", "map", "array") else tokens[:0]
 
     def _take_texts(self, node: _Node, tokens: Positions, begins: Positions, ends: Positions) -> bool:
         """Take the values of a column of records as texts, if it is to have strings and has objects or arrays only."""
         first, last = self._lines.letters[begins], self._lines.letters[ends - 1]
-        is_nested = _IS_NESTED[first]
+        is_nested = IS_NESTED[first]
         if node.name != "string" or not is_nested.any() or not (is_nested | (first == _NULL[0])).all():
             return False
         self._refuse(tokens[is_nested & (last != CLOSES_OBJECT) & (last != CLOSES_ARRAY)])
@@ -246,10 +271,34 @@ class _Adaptation:
         self._texts[node.field] = (rows[is_nested], begins[is_nested], ends[is_nested])
         return True
 
+    def _take_map(self, node: _Node, level: Level, in_map: Flags, places: Positions) -> bool:
+        """Take a column of records that are maps to strings as texts, if no string has escapes."""
+        lines = self._lines
+        if node not in self._schema.text_maps or len(lines.backslashes):
+            return False
+        self._check_entries(level, np.flatnonzero(in_map))
+        tokens = level.tokens[places]
+        opens, closes, fits = lines.names(tokens)
+        begins, ends = lines.values(tokens, level.tokens[places + 1])
+        first, last = lines.letters[begins], lines.letters[ends - 1]
+        is_text = first == QUOTE
+        quotes = np.searchsorted(lines.quotes, ends) - np.searchsorted(lines.quotes, begins)
+        fits &= np.where(is_text, (last == QUOTE) & (quotes == 2), _BEGINNINGS["string"][first])
+        fits &= ~IS_NESTED[first] | (last == CLOSES_OBJECT) | (last == CLOSES_ARRAY)
+        plain = np.flatnonzero(_IS_PLAIN[first])
+        fits[plain] &= _matches(lines.texts(begins[plain], ends[plain]), _PLAIN)
+        self._refuse(tokens[~fits])
+        self._maps[node.field] = TextMaps(
+            lines.rows[level.tokens[in_map & (level.kinds == OPENS_OBJECT)]],
+            Members(lines.rows[tokens], opens + 1, closes, begins + is_text, ends - is_text),
+            first == _NULL[0],
+        )
+        return True
+
     def _quote(self, first: Bytes, begins: Positions, ends: Positions) -> Flags:
         """Quote values that are not strings, with their original text; return which can be."""
         fits = np.ones(len(first), dtype=np.bool_)
-        plain, nested = np.flatnonzero(_IS_PLAIN[first]), np.flatnonzero(_IS_NESTED[first])
+        plain, nested = np.flatnonzero(_IS_PLAIN[first]), np.flatnonzero(IS_NESTED[first])
         if len(plain):
             fits[plain] = _matches(self._lines.texts(begins[plain], ends[plain]), _PLAIN)
             self._insertions += ((begins[plain], b'"'), (ends[plain], b'"'))
@@ -313,7 +362,9 @@ class _Adaptation:
         lines = self._lines
         is_unchecked = bool(self._nested_texts)
         if not self._insertions:
-            return AdaptedLines(lines.letters, lines.begins, self._fits, is_unchecked, self._texts, self._unknown)
+            return AdaptedLines(
+                lines.letters, lines.begins, self._fits, is_unchecked, self._texts, self._maps, self._unknown
+            )
         letters = lines.letters.copy()
         for positions, letter in self._replaced:
             letters[positions] = letter
@@ -326,7 +377,7 @@ class _Adaptation:
         at = at[order]
         begins = lines.begins + np.searchsorted(at, lines.begins)
         letters = np.insert(letters, at, new[order])
-        return AdaptedLines(letters, begins, self._fits, is_unchecked, self._texts, self._unknown)
+        return AdaptedLines(letters, begins, self._fits, is_unchecked, self._texts, self._maps, self._unknown)
 
     def _escaped(self) -> Positions:
         """The positions of quotes and backslashes in objects and arrays that become strings."""

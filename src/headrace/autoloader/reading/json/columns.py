@@ -117,15 +117,15 @@ class ColumnConverter:
         entries = array.values
         self._note(inner_rows[pc.is_null(entries).to_numpy(zero_copy_only=False)])
         keys = entries.field(0)
-        self._note(inner_rows[_repeated(keys, np.repeat(np.arange(len(array)), lengths))])
+        self._note(inner_rows[repeated_places(keys, np.repeat(np.arange(len(array)), lengths))])
         values = self._convert(entries.field(1), kind["valueType"], (*path, ""), inner_rows)
         return pa.MapArray.from_arrays(array.offsets, keys, values, type=expected, mask=mask)
 
 
-def _repeated(keys: pa.Array, maps: Positions) -> Positions:
-    """The places of keys that a map has twice."""
-    codes = keys.dictionary_encode()
-    pairs = maps * max(len(codes.dictionary), 1) + codes.indices.to_numpy()
+def repeated_places(names: pa.Array, owners: Positions) -> Positions:
+    """The places of names that their owner has twice."""
+    codes = names.dictionary_encode()
+    pairs = owners * max(len(codes.dictionary), 1) + codes.indices.to_numpy()
     first = np.unique(pairs, return_index=True)[1]
     repeated = np.ones(len(pairs), dtype=np.bool_)
     repeated[first] = False

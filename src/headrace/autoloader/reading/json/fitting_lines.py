@@ -9,21 +9,19 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.conversion.utf8 import is_utf8
-from headrace.autoloader.reading.json.adapting import LineAdapter, Members
+from headrace.autoloader.reading.json.adapting import IS_NESTED, LineAdapter, Members, TextMaps
 from headrace.autoloader.reading.json.arrow_lines import parse_json, read_lines, validate_json
-from headrace.autoloader.reading.json.columns import ColumnConverter, read_type
+from headrace.autoloader.reading.json.columns import ColumnConverter, read_type, repeated_places
 from headrace.autoloader.reading.json.records import read_lines_singly
-from headrace.autoloader.reading.json.structure import BACKSLASH, Flags, JsonLines, Positions
+from headrace.autoloader.reading.json.structure import Flags, JsonLines, Positions
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.rows import RESCUED_PATH, concat_batches
 from headrace.model.ddl import field_of
-
-_SPACE = (b" ", b"\t")
-_NESTED = b"{["
 
 
 class FittingLines:
@@ -77,6 +75,8 @@ class FittingLines:
         adapted = self._adapter.adapt(lines)
         if not adapted.fits.all() or adapted.is_unchecked or adapted.texts:
             return None
+        if any(IS_NESTED[lines.letters[maps.members.values]].any() for maps in adapted.maps.values()):
+            return None
         batch, rows = self._by_arrow(lines)
         return batch if len(rows) == len(lines) else None
 
@@ -87,7 +87,8 @@ class FittingLines:
         rows = np.flatnonzero(fits)
         if adapted.is_unchecked:
             _, rows = read_lines(lines.letters, lines.begins, rows, validate_json)
-        fields = [field for field in self._fields if field["name"] not in adapted.texts]
+        taken = {*adapted.texts, *adapted.maps}
+        fields = [field for field in self._fields if field["name"] not in taken]
         types = pa.schema([(field["name"], read_type(field["type"])) for field in fields])
         tables, rows = read_lines(adapted.letters, adapted.begins, rows, lambda text: parse_json(text, types))
         converter = ColumnConverter(self._plan)
@@ -99,6 +100,10 @@ class FittingLines:
                 columns[name] = converter.convert(_array(table[name]), field["type"], name)
         kept = np.ones(len(rows), dtype=np.bool_)
         kept[converter.unfit] = False
+        columns |= {
+            name: _maps_at(lines, rows, maps, kept, self._schema.field(name).type)
+            for name, maps in adapted.maps.items()
+        }
         if self._plan.rescued_column is not None and len(adapted.unknown.rows):
             columns[self._plan.rescued_column] = self._rescued(lines, adapted.unknown, rows, kept)
         arrays = [columns.get(field.name, pa.nulls(len(rows), field.type)) for field in self._schema]
@@ -109,21 +114,25 @@ class FittingLines:
         """The rescued data of some lines; lines whose text is not that of the rescued data are not *kept*."""
         place = np.full(len(lines), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
-        texts: dict[int, list[str]] = {}
-        names: dict[int, set[bytes]] = {}
-        positions = zip(members.names, members.name_ends, members.values, members.ends, strict=True)
-        for row, (name, name_end, value, end) in zip(place[members.rows].tolist(), positions, strict=True):
-            if row < 0:
-                continue
-            named, written = lines.text[name:name_end], lines.text[value:end]
-            known = names.setdefault(row, set())
-            if named in known or not _is_compact(written):
-                kept[row] = False
-            known.add(named)
-            texts.setdefault(row, []).append(f"{named.decode()}:{written.decode()}")
-        path = f"{json.dumps(RESCUED_PATH)}:{json.dumps(self._path, ensure_ascii=False)}"
-        rescued = [f"{{{','.join(texts[row])},{path}}}" if row in texts else None for row in range(len(rows))]
-        return pa.array(rescued, pa.string())
+        of = place[members.rows]
+        chosen = np.flatnonzero(of >= 0)
+        of, begins = of[chosen], members.values[chosen]
+        names = lines.texts(members.names[chosen], members.name_ends[chosen])
+        values = lines.texts(begins, members.ends[chosen])
+        has_spaces = _contains(values, " ") | _contains(values, "\t")
+        kept[of[_contains(values, "\\") | (has_spaces & IS_NESTED[lines.letters[begins]])]] = False
+        kept[of[repeated_places(names, of)]] = False
+        offsets = np.concatenate(([0], np.cumsum(np.bincount(of, minlength=len(rows))))).astype(np.int32)
+        texts = pc.binary_join_element_wise(names, values, ":")
+        joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
+        path = f",{json.dumps(RESCUED_PATH)}:{json.dumps(self._path, ensure_ascii=False)}}}"
+        rescued = pc.binary_join_element_wise("{", joined, path, "")
+        return pc.if_else(pa.array(np.diff(offsets) > 0), rescued, pa.scalar(None, pa.string()))
+
+
+def _contains(texts: pa.Array, part: str) -> Flags:
+    found: Flags = pc.match_substring(texts, part).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _texts_at(lines: JsonLines, rows: Positions, found: Positions, begins: Positions, ends: Positions) -> pa.Array:
@@ -134,14 +143,27 @@ def _texts_at(lines: JsonLines, rows: Positions, found: Positions, begins: Posit
     return lines.texts(begins, ends).take(pa.array(chosen, mask=chosen < 0))
 
 
+def _maps_at(lines: JsonLines, rows: Positions, maps: TextMaps, kept: Flags, kind: pa.DataType) -> pa.Array:
+    """The maps found on some lines, for all *rows*; lines with a key twice are not *kept*."""
+    place = np.full(len(lines), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    members = maps.members
+    of = place[members.rows]
+    chosen = np.flatnonzero(of >= 0)
+    of = of[chosen]
+    keys = lines.texts(members.names[chosen], members.name_ends[chosen])
+    values = lines.texts(members.values[chosen], members.ends[chosen])
+    values = pc.if_else(pa.array(maps.is_null[chosen]), pa.scalar(None, pa.string()), values)
+    kept[of[repeated_places(keys, of)]] = False
+    missing = np.ones(len(lines), dtype=np.bool_)
+    missing[maps.rows] = False
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(of, minlength=len(rows))))).astype(np.int32)
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, values, type=kind, mask=pa.array(missing[rows]))
+
+
 def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def _are_utf8(lines: JsonLines) -> Flags:
     return np.array([is_utf8(lines.line(row)) for row in range(len(lines))], dtype=np.bool_)
-
-
-def _is_compact(written: bytes) -> bool:
-    """Whether a value's text is what it is written as: no escapes, and no spaces in an object or array."""
-    return BACKSLASH not in written and not (written[0] in _NESTED and any(space in written for space in _SPACE))

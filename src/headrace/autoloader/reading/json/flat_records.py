@@ -18,6 +18,8 @@ from headrace.autoloader.reading.json.structure import (
 from headrace.autoloader.reading.lines import parts
 
 _PART_BYTES = 1024 * 1024
+# Not in a longer line, because of the memory.
+_MOST_BYTES = 8 * _PART_BYTES
 _SPACE, _LINE_END = 0x20, 0x0A
 # The tokens outside of records: one array of them, or one after the other, with any number of commas.
 _ARRAY = re.compile(rb"\[(?:\{\}(?:,\{\})*)?\]")
@@ -27,15 +29,15 @@ _SEQUENCE = re.compile(rb"(?:\{\},*)*")
 def flat_records(text: bytes) -> bytes | None:
     """The records of a text, which is one array of objects or objects one after the other, each on one line.
 
-    Only spaces between tokens change. None if the text is something else, or its strings or brackets are not closed. If
-    a text is not valid JSON, nor is the result.
+    Only spaces between tokens change. None if the text is something else, its strings or brackets are not closed, or a
+    line is too long. If a text is not valid JSON, nor is the result.
     """
     letters: Bytes = np.frombuffer(text, dtype=np.uint8).copy()
     outside, ends = [], []
     depth, base, begin = 0, -1, 0
     for part in parts(text, _PART_BYTES):
-        marks = JsonMarks(part)
-        if not marks.has_closed_strings.all():
+        marks = JsonMarks(part) if len(part) <= _MOST_BYTES else None
+        if marks is None or not marks.has_closed_strings.all():
             return None
         if base < 0 and len(marks.kinds):
             base = int(marks.kinds[0] == OPENS_ARRAY)

@@ -223,7 +223,7 @@ class XmlColumns:
         """The texts of values, and which of them have something unusual."""
         texts = self._tags.texts_between(values.begins, values.ends)
         odd = np.zeros(len(texts), dtype=np.bool_)
-        if b"&" in self._tags.text:
+        if b"&" in self._tags.text and pc.any(pc.match_substring(texts, "&"), min_count=0).as_py():
             for entity, letter in _ENTITIES:
                 texts = pc.replace_substring(texts, entity, letter)
         if not self._tags.text.isascii():

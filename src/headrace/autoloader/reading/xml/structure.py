@@ -19,6 +19,7 @@ Flags = npt.NDArray[np.bool_]
 _LESS, _GREATER, _SLASH, _QUOTE, _APOSTROPHE, _EQUALS = b"<>/\"'="
 _EXCLAMATION, _QUESTION = b"!?"
 _DEEPEST = 200
+_LONGEST_NAME = 200
 _SPACES = np.zeros(256, dtype=np.bool_)
 _SPACES[list(b" \t\n\r")] = True
 # Not allowed in XML, or not kept as they are.
@@ -178,7 +179,7 @@ class XmlTags:
         following = np.searchsorted(self._spaces, begins)
         spaces = np.append(self._spaces, len(self.letters))[following]
         ends = np.minimum(spaces, limits)
-        self.refuse(rows[(ends <= begins) | (is_end & (ends != closes))])
+        self.refuse(rows[(ends <= begins) | (ends - begins > _LONGEST_NAME) | (is_end & (ends != closes))])
         self._check_names(rows, depths, begins, ends, is_end, is_empty)
         is_element = ~is_end
         element_of = np.cumsum(is_element) - 1
@@ -205,7 +206,7 @@ class XmlTags:
         self.refuse(rows[first[~fits]])
         self.refuse(rows[second[~fits]])
         first, second, lengths = first[fits], second[fits], lengths[fits]
-        for distance in range(int(lengths.max(initial=0))):
+        for distance in range(min(int(lengths.max(initial=0)), _LONGEST_NAME)):
             chosen = np.flatnonzero(lengths > distance)
             differs = self.letters[begins[first[chosen]] + distance] != self.letters[begins[second[chosen]] + distance]
             self.refuse(rows[first[chosen[differs]]])
