@@ -46,7 +46,9 @@ def project(folder, code, **settings):
 def test_a_table_in_a_bucket_is_read_by_its_name_in_the_metastore(tmp_path, s3):
     bucket = s3.make_bucket("published")
     with running_metastore(tmp_path / "metastore") as metastore:
-        catalogs = {"lake": {"uri": metastore.uri}}
+        # A machine with much to do may let the metastore wait.
+        conf = {"hive.metastore.client.socket.timeout": "120s"}
+        catalogs = {"lake": {"uri": metastore.uri, "conf": conf}}
         storage = f"s3://{bucket}/shop"
         shop = project(tmp_path / "shop", ORDERS, storage=storage, catalog="lake", schema="sales", catalogs=catalogs)
         reader = project(tmp_path / "reader", COPIED, storage=f"s3://{bucket}/reader", catalogs=catalogs)

@@ -13,7 +13,7 @@ from headrace.catalogs.record import read_publications
 from headrace.errors import PipelineError, Problems
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.datasets import PRIVATE_PROPERTY
-from headrace.plan.steps import Decision, FlowStep, Plan
+from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
 from headrace.project.publication.publication import PipelinePublication
 from headrace.settings.load import load_settings
 
@@ -225,6 +225,15 @@ def test_a_renamed_dataset_has_one_entry_under_its_new_name(pipeline, metastore)
         "sales_orders": f"file:{plan.graph.datasets[0].path}"
     }
     assert published(renamed) == {"lake.sales.sales_orders": "published"}
+
+
+def test_graph_and_plan_say_where_tables_are_published(pipeline):
+    _, plan = pipeline()
+    created = TableStep(plan.graph.datasets[0].name, TableChange.CREATE, "it is new")
+
+    assert "  published as lake.sales.orders" in plan.graph.describe().splitlines()
+    assert plan.graph.to_json()["datasets"][0]["published_as"] == "lake.sales.orders"
+    assert "publish    orders: as lake.sales.orders" in replace(plan, tables=(created,)).describe()
 
 
 def test_secrets_do_not_get_into_entries(pipeline, metastore):
