@@ -38,7 +38,7 @@ class Metastore:
 
     def connect(self, catalog):
         if self.is_down:
-            raise PipelineError("CATALOG.UNAVAILABLE", catalog=catalog.name, uri=catalog.uri, reason="refused")
+            raise PipelineError("CATALOG.UNAVAILABLE", catalog=catalog.name, uri=catalog.uri, reason="for hunter2")
         return self
 
     def find(self, schema, names):
@@ -195,7 +195,7 @@ def test_a_metastore_that_is_down_stops_nothing_and_the_next_update_repairs_its_
     publication.claim(plan)
 
     [problem] = publication.publish(plan)
-    assert problem.code == "CATALOG.UNAVAILABLE"
+    assert (problem.code, "hunter2" in str(problem.params)) == ("CATALOG.UNAVAILABLE", False)
     assert published(publication) == {"lake.sales.orders": "pending"}
 
     metastore.is_down = False
