@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -225,6 +226,18 @@ def test_a_renamed_dataset_has_one_entry_under_its_new_name(pipeline, metastore)
         "sales_orders": f"file:{plan.graph.datasets[0].path}"
     }
     assert published(renamed) == {"lake.sales.sales_orders": "published"}
+
+
+def test_a_table_that_cannot_be_read_does_not_stop_the_update(pipeline):
+    publication, plan = pipeline(tables=("orders", "items"))
+    publication.publish(plan)
+    log = Path(plan.graph.datasets[0].path) / "_delta_log" / f"{0:020d}.json"
+    log.write_text("{", encoding="utf-8")
+
+    publication.claim(plan)
+
+    assert publication.publish(plan) == ()
+    assert published(publication) == {"lake.sales.orders": "published", "lake.sales.items": "published"}
 
 
 def test_graph_and_plan_say_where_tables_are_published(pipeline):
