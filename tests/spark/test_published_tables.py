@@ -87,6 +87,8 @@ def projects(metastore, headrace_session, tmp_path):
             return Project.open(folder, environ=dict(os.environ))
 
         yield opened
+    # The session's schema is that of the last project, and others save tables there.
+    headrace_session.catalog.setCurrentDatabase("default")
 
 
 def add_orders(folder, *ids):
