@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from headrace.catalogs.record import read_publications
 from headrace.errors import PipelineError, Problems
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.datasets import PRIVATE_PROPERTY
-from headrace.plan.steps import Decision, FlowStep, Plan
+from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
 from headrace.project.publication.publication import PipelinePublication
 from headrace.settings.load import load_settings
 
@@ -38,7 +39,7 @@ class Metastore:
 
     def connect(self, catalog):
         if self.is_down:
-            raise PipelineError("CATALOG.UNAVAILABLE", catalog=catalog.name, uri=catalog.uri, reason="refused")
+            raise PipelineError("CATALOG.UNAVAILABLE", catalog=catalog.name, uri=catalog.uri, reason="for hunter2")
         return self
 
     def find(self, schema, names):
@@ -195,7 +196,7 @@ def test_a_metastore_that_is_down_stops_nothing_and_the_next_update_repairs_its_
     publication.claim(plan)
 
     [problem] = publication.publish(plan)
-    assert problem.code == "CATALOG.UNAVAILABLE"
+    assert (problem.code, "hunter2" in str(problem.params)) == ("CATALOG.UNAVAILABLE", False)
     assert published(publication) == {"lake.sales.orders": "pending"}
 
     metastore.is_down = False
@@ -225,6 +226,27 @@ def test_a_renamed_dataset_has_one_entry_under_its_new_name(pipeline, metastore)
         "sales_orders": f"file:{plan.graph.datasets[0].path}"
     }
     assert published(renamed) == {"lake.sales.sales_orders": "published"}
+
+
+def test_a_table_that_cannot_be_read_does_not_stop_the_update(pipeline):
+    publication, plan = pipeline(tables=("orders", "items"))
+    publication.publish(plan)
+    log = Path(plan.graph.datasets[0].path) / "_delta_log" / f"{0:020d}.json"
+    log.write_text("{", encoding="utf-8")
+
+    publication.claim(plan)
+
+    assert publication.publish(plan) == ()
+    assert published(publication) == {"lake.sales.orders": "published", "lake.sales.items": "published"}
+
+
+def test_graph_and_plan_say_where_tables_are_published(pipeline):
+    _, plan = pipeline()
+    created = TableStep(plan.graph.datasets[0].name, TableChange.CREATE, "it is new")
+
+    assert "  published as lake.sales.orders" in plan.graph.describe().splitlines()
+    assert plan.graph.to_json()["datasets"][0]["published_as"] == "lake.sales.orders"
+    assert "publish    orders: as lake.sales.orders" in replace(plan, tables=(created,)).describe()
 
 
 def test_secrets_do_not_get_into_entries(pipeline, metastore):

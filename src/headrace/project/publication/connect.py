@@ -11,6 +11,7 @@ from headrace.project.publication.publication import PipelinePublication
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.metastore.connections import metastore_connector
+from headrace.spark.startup.open_session import existing_session
 
 
 def publication_of(
@@ -24,5 +25,10 @@ def publication_of(
         secrets: looked up when a metastore is connected, and removed from texts.
         session: opens the session, whose Java process connects.
     """
-    connect = metastore_connector(session, secrets, environ)
+
+    def open_session() -> SparkSession:
+        # Opening the project's would forget what an update has registered in it.
+        return existing_session() or session()
+
+    connect = metastore_connector(open_session, secrets, environ)
     return PipelinePublication(settings, connect, secrets.redact, spark_version)

@@ -22,7 +22,7 @@ from headrace.catalogs.record import (
     read_publications,
     write_publications,
 )
-from headrace.delta_log.tables import table_state
+from headrace.delta_log.tables import TableState, table_state
 from headrace.errors import PipelineError, raise_all
 from headrace.graph.resolved import ResolvedDataset, ResolvedGraph
 from headrace.model.names import InvalidName
@@ -201,7 +201,7 @@ class PipelinePublication:
 
     def _planned(self, plan: Plan, dataset: ResolvedDataset, *, filled: bool) -> WantedEntry | None:
         """The entry of a dataset as a plan leaves its table; None if there is no table, and no flow fills it."""
-        state = table_state(dataset.path or "")
+        state = _readable_state(dataset.path)
         if state is None:
             return self._declared(dataset) if filled else None
         if plan.table_step_for(dataset.name) is None:
@@ -214,7 +214,7 @@ class PipelinePublication:
 
     def _stored(self, dataset: ResolvedDataset) -> WantedEntry | None:
         """The entry of a dataset, by its table; None without one."""
-        state = table_state(dataset.path or "")
+        state = _readable_state(dataset.path)
         return None if state is None else self._wanted(dataset, state.schema.to_json(), state.comment, state.properties)
 
     def _wanted(
@@ -261,6 +261,14 @@ def _older(
     old = [one for one in before if (one.schema, one.table) not in keys]
     kept = [one for one in old if one.dataset in waiting and one.state is not PublicationState.REMOVED]
     return kept, [one for one in old if one not in kept]
+
+
+def _readable_state(path: str | None) -> TableState | None:
+    """The state of a table; None without one, and if it cannot be read, which its own flows report."""
+    try:
+        return None if path is None else table_state(path)
+    except PipelineError:
+        return None
 
 
 def _spelled(path: str) -> str:

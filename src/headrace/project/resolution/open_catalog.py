@@ -6,20 +6,16 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.graph.session_names import SessionName
+from headrace.errors import PipelineError
 from headrace.model.names import QualifiedName
 from headrace.project.scratch import scratch
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.settings.vendor_confs import to_open_source_confs
-from headrace.spark.metastore.connections import metastore_connector
-from headrace.spark.metastore.foreign_tables import ForeignTables
 from headrace.spark.notebook.notebook_session import release_tables
 from headrace.spark.readers import auto_loader
 from headrace.spark.session.catalog_entries import clear
-from headrace.spark.session.guards import unguarded
 from headrace.spark.session.listeners import remove_listeners
-from headrace.spark.session.query_context import QueryContext, in_query_context
 from headrace.spark.startup.open_session import open_session
 from headrace.spark.update.catalog import Catalog
 from headrace.stores.paths import storage_path
@@ -46,27 +42,19 @@ def open_catalog(settings: Settings, secrets: Secrets, environ: Mapping[str, str
     release_tables()
     catalog = Catalog(session, settings.layout, settings.naming, scratch("stubs"))
     clear(session)
-    _find_foreign_tables(catalog, settings, secrets, environ)
+    _refuse_foreign_tables(catalog, settings)
     remove_listeners()
     return catalog
 
 
-def _find_foreign_tables(catalog: Catalog, settings: Settings, secrets: Secrets, environ: Mapping[str, str]) -> None:
-    """Let queries read the tables of metastores."""
-    if not settings.catalogs:
-        return
-    tables = ForeignTables(settings.catalogs, metastore_connector(lambda: catalog.session, secrets, environ))
+def _refuse_foreign_tables(catalog: Catalog, settings: Settings) -> None:
+    """Refuse by name the tables of metastores that queries read."""
 
-    def register(name: QualifiedName) -> SessionName | None:
-        path = tables.location(name)
-        if path is None:
-            return None
-        # A query calls this, which may not create tables itself.
-        with unguarded(), in_query_context(QueryContext()):
-            catalog.register_path(name, path)
-        return catalog.names.of(name)
+    def refuse(name: QualifiedName) -> None:
+        if (name.catalog or "").casefold() in settings.catalogs:
+            raise PipelineError("CATALOG.NOT_READ", table=name, catalog=name.catalog)
 
-    catalog.names.register_foreign = register
+    catalog.names.refuse_foreign = refuse
 
 
 def _log_folder(settings: Settings) -> Path:

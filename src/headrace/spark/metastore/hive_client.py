@@ -47,8 +47,6 @@ class HiveMetastore:
     def __init__(self, session: SparkSession, catalog: str, uri: str, conf: Mapping[str, str]) -> None:
         self._catalog = catalog
         self._uri = uri
-        # Values that no text of an error may have.
-        self._hidden = tuple(conf.values())
         jvm: Any = session._jvm  # noqa: SLF001 - PySpark's way to Java
         self._hive: Any = jvm.org.apache.hadoop.hive.metastore.api
         self._lists: Any = jvm.java.util.ArrayList
@@ -166,11 +164,9 @@ class HiveMetastore:
         raise PipelineError("CATALOG.REFUSED", catalog=self._catalog, action=action, reason=reason) from error
 
     def _reason(self, error: Py4JError) -> str:
-        """The first line of what Hive says, without values of the settings."""
+        """The first line of what Hive says."""
         java = getattr(error, "java_exception", None)
         text = str(error) if java is None else str(java.getMessage() or java.getClass().getSimpleName())
-        for value in filter(None, self._hidden):
-            text = text.replace(value, "***")
         line = text.strip().partition("\n")[0].strip().rstrip(".")
         return line[:_LONGEST_REASON] or _class_of(error)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeAlias
 
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName, session_name
@@ -15,11 +14,8 @@ from headrace.sql.lexer import Kind, lex
 from headrace.sql.rewrite import rewrite_names
 from headrace.stores.paths import StoragePath, storage_path
 
-RegisterForeign: TypeAlias = Callable[[QualifiedName], SessionName | None]
 # Leaves the catalog in a name that has one.
 _AS_WRITTEN = Naming()
-# Without a metastore.
-_NONE: RegisterForeign = dict[QualifiedName, SessionName]().get
 
 
 class Names:
@@ -33,14 +29,14 @@ class Names:
         self._by_key: dict[str, QualifiedName] = {}
         self._folders: dict[StoragePath, QualifiedName] = {}
         self._reads: set[QualifiedName] | None = None
-        # Registers the table of a metastore with a name of three parts; returns its name in the session, or None.
-        self.register_foreign: RegisterForeign = _NONE
+        # Raises for the name, of three parts, of a table that a metastore has.
+        self.refuse_foreign: Callable[[QualifiedName], object] = str
 
     def recording(self, reads: set[QualifiedName]) -> Names:
         """The same names. Adds each name that is looked up through it to *reads*."""
         found = Names(self._layout, self._naming)
         found._known, found._by_key, found._folders = self._known, self._by_key, self._folders
-        found._reads, found.register_foreign = reads, self.register_foreign
+        found._reads, found.refuse_foreign = reads, self.refuse_foreign
         return found
 
     def add(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
@@ -120,9 +116,10 @@ class Names:
         return known.text if known else None
 
     def _foreign_text(self, name: QualifiedName) -> str | None:
-        """The session's spelling of a table of a metastore, or None."""
-        found = None if name.catalog is None else self.register_foreign(name)
-        return None if found is None else found.text
+        """None; raises for a table of a metastore."""
+        if name.catalog is not None:
+            self.refuse_foreign(name)
+        return None
 
     def _refuse_own_path_in_name(self, text: str) -> None:
         """Check the path in a spelling such as ``delta.`/path```, which is not the name of a dataset."""
