@@ -14,7 +14,7 @@ from headrace.model.refresh import RefreshCost, RefreshMethod
 # tables a full one computes a second, on 2 cores. Rather too much for the way that has not been tried.
 _PARTIAL_S, _FROM_CHANGES_S = 4.0, 2.0
 _FULL_S = 0.5
-_BYTES_PER_S = 8e6
+_BYTES_PER_S = 16e6
 # All tables are read, but only few rows are aggregated and written; changed files are read, compared and joined.
 _READ_SHARE, _CHANGED_SHARE = 0.35, 3.0
 

@@ -103,6 +103,32 @@ def change_of(actions: Iterable[Mapping[str, Any]]) -> str | None:
     return operation
 
 
+def changed_bytes(actions: Iterable[Mapping[str, Any]]) -> int:
+    """About how many bytes the rows have that a commit of a table added or removed.
+
+    A file of which rows are marked as deleted is removed and added again; only these rows count.
+    """
+    actions = list(actions)
+    removed = {action["remove"]["path"]: action["remove"] for action in actions if "remove" in action}
+    added = {action["add"]["path"]: action["add"] for action in actions if "add" in action}
+    total = 0.0
+    for path, file in {**removed, **added}.items():
+        if file.get("dataChange"):
+            share = _marked_share(removed[path], file) if path in removed and path in added else 1.0
+            total += int(file.get("size") or 0) * share
+    return int(total)
+
+
+def _marked_share(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+    """The share of the rows of a file that are marked as deleted on only one side; 1 if it is not known."""
+    marked = [int((file.get("deletionVector") or {}).get("cardinality", 0)) for file in (before, after)]
+    try:
+        rows = int(json.loads(after.get("stats") or "")["numRecords"])
+    except (ValueError, TypeError, KeyError):
+        return 1.0
+    return min(abs(marked[0] - marked[1]) / max(rows, 1), 1.0)
+
+
 def _commit_info(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
 

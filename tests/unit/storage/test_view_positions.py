@@ -12,7 +12,7 @@ from headrace.model.refresh import Refresh, RefreshMethod
 from headrace.settings.storage import StorageLayout
 from headrace.storage.flow_record import FlowRecord, write_record
 from headrace.storage.held_versions import known_positions
-from headrace.storage.view_positions import NoPositions, ViewPositions, last_positions
+from headrace.storage.view_positions import NoPositions, ViewPositions, changed_bytes, last_positions
 from headrace.stores.paths import storage_path
 
 POSITIONS = ViewPositions("query 1", {"table a": 3, "table b": 0})
@@ -131,3 +131,14 @@ def test_a_commit_of_an_earlier_version_has_no_counts(log):
     found = last_positions(*log(commit(text=text, read=-1)))
 
     assert (found, found.refresh, found.rows_written) == (POSITIONS, None, None)
+
+
+def test_only_marked_rows_of_a_file_that_is_kept_have_changed():
+    file = {"path": "a", "size": 1000, "dataChange": True}
+    marked = {**file, "deletionVector": {"cardinality": 30}, "stats": '{"numRecords": 100}'}
+    before = {**file, "deletionVector": {"cardinality": 20}}
+
+    assert changed_bytes([{"add": marked}, {"remove": before}]) == 100
+    assert changed_bytes([{"add": {**marked, "stats": None}}, {"remove": before}]) == 1000
+    assert changed_bytes([{"add": marked}, {"remove": {**file, "path": "b"}}]) == 2000
+    assert changed_bytes([{"add": {**file, "dataChange": False}}, {"remove": {**file, "dataChange": False}}]) == 0

@@ -135,11 +135,6 @@ class GroupedQuery:
         """Whether its new rows follow from its stored rows and the changed rows of its tree, for most changes."""
         return self.node is None or self.merge is not None
 
-    @property
-    def tree(self) -> Any:
-        """The plan whose rows are grouped."""
-        return self.plan if self.node is None else self.node.child()
-
 
 def refresh_rule(frame: DataFrame, is_table: Callable[[Any], bool]) -> RefreshRule:
     """How the query of a frame can be refreshed.

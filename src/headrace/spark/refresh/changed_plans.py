@@ -46,21 +46,45 @@ class ChangedPlans:
     def __init__(self, nodes: PlanNodes, is_table: Callable[[Any], bool]) -> None:
         self._nodes = nodes
         self._is_table = is_table
+        # What was read of each node. Calls of Java would take longer than the refresh of a small view.
+        self._kinds: dict[str, str] = {}
+        self._children: dict[str, list[Any]] = {}
+        self._tables: dict[str, list[Any]] = {}
+
+    def children(self, plan: Any) -> list[Any]:
+        """The inputs of an operator, as the same references each time."""
+        name = str(plan._target_id)  # noqa: SLF001 - py4j's name of the reference
+        if name not in self._children:
+            self._children[name] = list(items(plan.children()))
+        return self._children[name]
+
+    def kind(self, plan: Any) -> str:
+        """The kind of an operator."""
+        name = str(plan._target_id)  # noqa: SLF001 - the same
+        if name not in self._kinds:
+            self._kinds[name] = node_kind(plan)
+        return self._kinds[name]
 
     def tables(self, plan: Any) -> list[Any]:
         """The leaves of a plan that read tables, from left to right."""
-        children = list(items(plan.children()))
-        if not children:
-            return [plan] if self._is_table(plan) else []
-        return [leaf for child in children for leaf in self.tables(child)]
+        name = str(plan._target_id)  # noqa: SLF001 - the same
+        if name not in self._tables:
+            children = self.children(plan)
+            own = [plan] if not children and self._is_table(plan) else []
+            self._tables[name] = own + [leaf for child in children for leaf in self.tables(child)]
+        return self._tables[name]
+
+    def at(self, plan: Any, depth: int) -> Any:
+        """The only input of the operator that is *depth* operators below the top of a plan."""
+        return self.children(plan)[0] if not depth else self.at(self.children(plan)[0], depth - 1)
 
     def sums_over(self, plan: Any) -> list[bool]:
         """For each of :meth:`tables`, whether the rows of a tree are the sum of those for each row of the table."""
-        children = list(items(plan.children()))
+        children = self.children(plan)
         if not children:
-            return [True] if self._is_table(plan) else []
+            return [True] * len(self.tables(plan))
         below = [self.sums_over(child) for child in children]
-        kind = node_kind(plan)
+        kind = self.kind(plan)
         if kind == "Join":
             sides = _SUMMED_SIDES.get(str(plan.joinType().sql()), (False, False))
             return [one and side for side, found in zip(sides, below, strict=True) for one in found]
@@ -68,14 +92,14 @@ class ChangedPlans:
 
     def with_rows(self, plan: Any, rows_of: Callable[[Any], DataFrame]) -> Any:
         """The plan with other rows for each of its tables."""
-        children = list(items(plan.children()))
+        children = self.children(plan)
         if not children:
-            return self._nodes.standing_in(plan, rows_of(plan)) if self._is_table(plan) else plan
+            return self._nodes.standing_in(plan, rows_of(plan)) if self.tables(plan) else plan
         return self._nodes.with_children(plan, [self.with_rows(child, rows_of) for child in children])
 
     def below(self, plan: Any, depth: int, change: Callable[[Any], Any]) -> Any:
         """The plan with another input for the operator that is *depth* operators below its top."""
-        child = plan.child()
+        child = self.children(plan)[0]
         changed = self.below(child, depth - 1, change) if depth else change(child)
         return self._nodes.with_children(plan, [changed])
 
@@ -88,7 +112,7 @@ class ChangedPlans:
             changed: the rows that the leaf has more or less often than before.
             rows_of: all rows of any leaf, those that are gone included.
         """
-        children = list(items(plan.children()))
+        children = self.children(plan)
         if not children:
             return self._nodes.standing_in(plan, changed)
         position = 0
@@ -96,7 +120,7 @@ class ChangedPlans:
             number -= len(self.tables(children[position]))
             position += 1
         child = self.changed(children[position], number, changed, rows_of)
-        kind = node_kind(plan)
+        kind = self.kind(plan)
         if kind in PASSES:
             return child
         if kind == "Union":
@@ -122,10 +146,10 @@ class ChangedPlans:
 
     def all_rows(self, plan: Any, rows_of: Callable[[Any], DataFrame]) -> Any:
         """All rows that a tree returns now or returned at the last refresh, and perhaps others."""
-        children = list(items(plan.children()))
-        kind = node_kind(plan)
+        children = self.children(plan)
+        kind = self.kind(plan)
         if not children:
-            return self._nodes.standing_in(plan, rows_of(plan)) if self._is_table(plan) else plan
+            return self._nodes.standing_in(plan, rows_of(plan)) if self.tables(plan) else plan
         if kind in PASSES or (kind == "Join" and str(plan.joinType().sql()) == "LEFT ANTI"):
             return self.all_rows(children[0], rows_of)
         below = [self.all_rows(child, rows_of) for child in children]

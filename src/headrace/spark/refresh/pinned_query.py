@@ -39,6 +39,12 @@ class PinnedQuery:
     tables: tuple[PinnedTable, ...]
 
     @property
+    def tree(self) -> Any:
+        """The plan whose rows are grouped, as the same reference each time."""
+        query = self.query
+        return query.plan if query.node is None else self.plans.at(query.plan, query.depth)
+
+    @property
     def inputs(self) -> Mapping[str, PinnedTable]:
         """The tables by id."""
         return {table.table_id: table for table in self.tables}
@@ -82,11 +88,13 @@ class PinnedQuery:
 
     def table_of(self, leaf: Any) -> PinnedTable:
         """The table that a leaf reads."""
-        return next(table for known, table in zip(self.leaves, self.tables, strict=True) if known.equals(leaf))
+        pairs = list(zip(self.leaves, self.tables, strict=True))
+        same = next((table for known, table in pairs if known is leaf), None)
+        return same or next(table for known, table in pairs if known.equals(leaf))
 
     def adds_up(self, changed: Collection[str]) -> bool:
         """Whether the rows that are grouped are a sum over the rows of each of some tables, given by their ids."""
-        sums = zip(self.plans.tables(self.query.tree), self.plans.sums_over(self.query.tree), strict=True)
+        sums = zip(self.plans.tables(self.tree), self.plans.sums_over(self.tree), strict=True)
         return all(is_sum for leaf, is_sum in sums if self.table_of(leaf).table_id in changed)
 
     def used_columns(self, table: PinnedTable) -> frozenset[str]:

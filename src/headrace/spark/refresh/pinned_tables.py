@@ -26,7 +26,7 @@ from headrace.spark.comparison.comparable_values import comparable_column
 from headrace.spark.delta.transaction import scala_object
 from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.session.active_session import make_active
-from headrace.storage.view_positions import change_of
+from headrace.storage.view_positions import change_of, changed_bytes
 
 # Columns that Delta adds to changes.
 _CHANGE, _ADDED = "_change_type", ("insert", "update_postimage")
@@ -180,12 +180,13 @@ def reason_for_reading_all(table: PinnedTable, since: int) -> str | None:
 
 
 def changed_files(table: PinnedTable, since: int) -> tuple[ChangeKind, int]:
-    """What the commits after a version did, and the bytes of the files that they added or removed."""
+    """What the commits after a version did, and about how many bytes the rows have that they added or removed."""
     kind, total = ChangeKind.NONE, 0
     for number in range(since + 1, table.version + 1):
-        for action in commit_actions(table.path, number) or ():
-            file: Mapping[str, Any] = action.get("add") or action.get("remove") or {}
-            total += int(file.get("size") or 0) if file.get("dataChange") else 0
+        actions = commit_actions(table.path, number) or ()
+        total += changed_bytes(actions)
+        for action in actions:
+            file: Mapping[str, Any] = action.get("add") or {}
             if "remove" in action or "cdc" in action or file.get("deletionVector"):
                 kind = ChangeKind.ANY
             elif "add" in action and kind is ChangeKind.NONE:

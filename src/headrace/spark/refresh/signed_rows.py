@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.spark.cdc.batch_cache import BatchCache, is_small
-from headrace.spark.jvm.plan_nodes import items, node_kind
+from headrace.spark.jvm.plan_nodes import items
 from headrace.spark.refresh.changed_plans import PASSES
 from headrace.spark.refresh.pinned_query import PinnedQuery
 from headrace.spark.refresh.pinned_tables import MORE, ChangeKind, changed_files
@@ -73,7 +73,8 @@ def input_changes(query: PinnedQuery, since: Mapping[str, int], cache: BatchCach
         kind, size_bytes = changed_files(table, since[table_id])
         if kind is ChangeKind.NONE:
             continue
-        rows = table.changes_since(since[table_id], query.used_columns(table), kind)
+        used = frozenset() if kind is ChangeKind.APPENDED else query.used_columns(table)
+        rows = table.changes_since(since[table_id], used, kind)
         if kind is ChangeKind.APPENDED:
             found[table_id] = TableChange(rows, kind, size_bytes, size_bytes <= _BROADCAST_BYTES)
             continue
@@ -97,7 +98,7 @@ class SignedRows:
         self._nodes = query.nodes
         self._since = since
         self._changes = changes
-        self._leaves = [query.table_of(leaf) for leaf in query.plans.tables(query.query.tree)]
+        self._leaves = [query.table_of(leaf) for leaf in query.plans.tables(query.tree)]
         self._changed = [number for number, table in enumerate(self._leaves) if table.table_id in changes]
 
     @property
@@ -122,7 +123,7 @@ class SignedRows:
             table = self._leaves[number]
             change = self._changes[table.table_id]
             rows = [self._rows(number, other) for other in range(len(self._leaves))]
-            tree, more = self._signed(self._query.query.tree, number, rows, change)
+            tree, more = self._signed(self._query.tree, number, rows, change)
             part = self._nodes.values(tree, [*expressions, more], [*names, MORE])
             found = part if found is None else found.union(part)
         if found is None:
@@ -145,7 +146,7 @@ class SignedRows:
             rows: the rows of each of its leaves.
             change: that of the leaf.
         """
-        nodes, children = self._nodes, list(items(plan.children()))
+        nodes, children = self._nodes, self._query.plans.children(plan)
         if not children:
             below, columns = nodes.columns(change.signed)
             wanted, more = list(items(plan.output())), columns[MORE]
@@ -157,7 +158,7 @@ class SignedRows:
             first, position = first + width, position + 1
         own = children[position]
         child, more = self._signed(own, number - first, rows[first : first + width], change)
-        kind = node_kind(plan)
+        kind = self._query.plans.kind(plan)
         if kind in PASSES:
             return child, more
         if kind == "Project":
@@ -183,7 +184,7 @@ class SignedRows:
     def _may_broadcast(self, join: Any, position: int, change: TableChange) -> bool:
         if not change.is_small:
             return False
-        side = join.left() if position == 0 else join.right()
+        side = self._query.plans.children(join)[position]
         tables = [self._query.table_of(leaf) for leaf in self._query.plans.tables(side)]
         if len(tables) == 1:
             return True
@@ -194,7 +195,7 @@ class SignedRows:
 
     def _with_rows(self, plan: Any, rows: Sequence[DataFrame]) -> Any:
         """A tree with other rows for each of its leaves."""
-        children = list(items(plan.children()))
+        children = self._query.plans.children(plan)
         if not children:
             return self._nodes.standing_in(plan, rows[0]) if rows else plan
         made, first = [], 0

@@ -41,7 +41,7 @@ def touched_keys(query: PinnedQuery, changes: Mapping[str, TableChange], cache: 
         return rows if removed is None else rows.union(removed.select(*map(quoted, rows.columns)))
 
     names = [f"{_KEY}{number}" for number in range(len(query.query.keys))]
-    child = query.query.tree
+    child = query.tree
     found = None
     for number, table in enumerate(query.plans.tables(child)):
         change = changes.get(query.table_of(table).table_id)
@@ -67,7 +67,7 @@ def groups_now(query: PinnedQuery, keys: DataFrame) -> DataFrame:
 
 def _rows_with(query: PinnedQuery, keys: DataFrame) -> Callable[[Any], DataFrame]:
     """The rows of each leaf, without those that are in none of the groups, where that is easily known."""
-    tree = query.query.tree
+    tree = query.tree
     may_reduce = query.plans.sums_over(tree)
     leaves = query.plans.tables(tree)
     passed = {int(column.exprId().id()) for column in items(tree.output())}
