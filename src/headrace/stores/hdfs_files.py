@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _DRAFT = ".headrace-"
 _COPY_BYTES = 8 << 20
+# For about 30 seconds, in which a second NameNode takes over. The client tries for minutes otherwise, while a user
+# waits for the answer of a verb (seen in hdfs-native 0.14.7).
+_RETRIES = {"dfs.client.failover.max.attempts": "8", "dfs.client.failover.sleep.max.millis": "5000"}
 # What the client says of an exception of the server that it has no class for.
 _REMOTE = re.compile(r'RPCError\("([\w.$]+)", "((?:[^"\\]|\\.)*)', re.DOTALL)
 _DENIED = ("AccessControlException", "AuthorizationException")
@@ -101,7 +104,7 @@ class HdfsFiles:
         except ImportError as error:
             raise PipelineError("STORES.NO_HDFS_CLIENT", place=root) from error
         with _translating_errors(root):
-            return cls(root, Client(root if urlsplit(root).netloc else None))
+            return cls(root, Client(root if urlsplit(root).netloc else None, _RETRIES))
 
     def find(self, path: str) -> HdfsFile | None:
         """The file or folder at a path; None if it does not exist."""
