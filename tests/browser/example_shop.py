@@ -90,6 +90,8 @@ PAGES = (
     ServedPage("savepoints", "/p/shop/savepoints"),
     ServedPage("savepoint", f"/p/shop/savepoints?savepoint={_SAVEPOINT}"),
     ServedPage("maintenance", "/p/shop/maintenance"),
+    ServedPage("sql", "/p/shop/sql"),
+    ServedPage("preview", "/p/shop/preview?dataset=orders"),
     ServedPage("settings", "/p/shop/settings"),
     ServedPage("requests", "/p/shop/requests"),
     ServedPage("doctor", "/p/shop/doctor"),
