@@ -34,7 +34,7 @@ def sql_page(
         rows: how many rows are asked for.
         seconds: how long the query may take.
         result: of the query; None for none.
-        problems: why there is none, as JSON.
+        problems: why it is missing, as JSON.
     """
     document = {
         "name": pipeline.name,
