@@ -92,8 +92,7 @@ SCENARIO = Scenario(
 
 
 def _measure(name: str, repeats: int) -> None:
-    # A verb may end a moment before the worker is ready for the next one.
-    mode = ("--cold",) if name == _COLD else ("--wait",)
+    mode = ("--cold",) if name == _COLD else ()
     if name == _WARM:
         print(f"measured {_call('worker', 'start')} start of the worker")
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from deltalake import DeltaTable
 
 from headrace.cli.main import call
 from headrace.events.reader import EventReader
@@ -127,3 +128,29 @@ def test_a_stopped_server_stops_its_update_and_the_next_server_completes_it(shop
         second.communicate(timeout=DEADLINE_S)
 
     assert len(updates(shop)) >= 2 or stopped["waiting"] is None
+
+
+@pytest.mark.parametrize("killed", ["update", "both"])
+def test_a_firing_whose_update_is_killed_is_lost_and_the_next_writes_each_row_once(shop: Path, killed: str) -> None:
+    """Guards a kill -9 of the update of a firing, alone and with its server: nothing else ends both at once."""
+    service = served(shop)
+    pid = wait_for(lambda: state(shop)["running"] and state(shop)["running"]["pid"], "the start")
+    wait_for(lambda: updates(shop), "the first event")
+    if killed == "both":
+        service.kill()
+        service.communicate()
+    os.kill(pid, signal.SIGKILL)
+    if killed == "both":
+        service = served(shop)
+    try:
+        wait_for(lambda: last_state(shop, "arrivals"), "the end of the update")
+        first = last_state(shop, "arrivals")
+        subprocess.run([sys.executable, "make_data.py", "2"], cwd=shop, check=True)
+        wait_for(lambda: last_state(shop, "arrivals") == "COMPLETED", "the next update")
+    finally:
+        service.send_signal(signal.SIGTERM)
+        service.communicate(timeout=DEADLINE_S)
+
+    assert first == "LOST"
+    # Two days of orders.
+    assert DeltaTable(str(shop / "storage" / "tables" / "default" / "orders_raw")).count() == 1000

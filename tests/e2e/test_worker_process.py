@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -151,6 +152,16 @@ def test_a_verb_exits_with_3_or_waits_when_the_worker_is_busy(project: Project) 
     assert first.wait(DEADLINE_S) == 2
     assert waiting.communicate(timeout=DEADLINE_S)[0].startswith("LEASE.HELD")
     assert waiting.returncode == 0
+
+
+def test_a_verb_right_after_another_one_finds_the_worker_free(project: Project) -> None:
+    """Guards the moment in which the caller of a verb knows of its end, and its process still lives."""
+    program = (
+        "import os; from pathlib import Path; from headrace.worker.client import run_warm\n"
+        "answers = [run_warm(('explain', 'LEASE.HELD'), Path(), os.environ) for _ in range(10)]\n"
+        "exit(str([answer for answer in answers if answer.code != 0] or '') or 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=project.root, env=project.environ)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from deltalake import DeltaTable
 
@@ -56,6 +56,7 @@ _REPORTS = (
 )
 
 Row = Mapping[str, Any]
+_Read = TypeVar("_Read")
 
 
 class EventReader:
@@ -68,8 +69,8 @@ class EventReader:
     def __init__(self, path: str) -> None:
         self._path = path
         self._table: DeltaTable | None = None
-        # The outcome that was rebuilt last, from which version, and for which update.
-        self._rebuilt: tuple[int, str | None, Outcome | None] | None = None
+        # What was read last, by its name: of which version, with which key.
+        self._read: dict[str, tuple[int, Hashable, Any]] = {}
         self._is_pinned = False
 
     @property
@@ -125,19 +126,30 @@ class EventReader:
 
         Law: equals the value that the update's own process returned.
         """
+        return self.read_once("outcome", update_id, lambda: _rebuilt_outcome(self, update_id))
+
+    def read_once(self, name: str, key: Hashable, read: Callable[[], _Read]) -> _Read:
+        """What *read* returns, or returned the last time for the same key if nothing was written since.
+
+        Readers ask again after they have checked who runs an update, and pages every few seconds; mostly, nothing has
+        happened meanwhile. The queries of *read* see one version. Of each name, one reading is kept.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
         table = self._newest()
         if table is None:
-            return None
-        version = table.version()
-        if self._rebuilt is None or self._rebuilt[:2] != (version, update_id):
-            # Its queries read one version.
-            self._is_pinned = True
+            return read()
+        version, known = table.version(), self._read.get(name)
+        if known is None or known[:2] != (version, key):
+            was_pinned, self._is_pinned = self._is_pinned, True
             try:
-                self._rebuilt = (version, update_id, _rebuilt_outcome(self, update_id))
+                known = version, key, read()
             finally:
-                self._is_pinned = False
-        # Readers ask again after they have checked who runs the update; mostly, nothing has happened meanwhile.
-        return self._rebuilt[2]
+                self._is_pinned = was_pinned
+            self._read[name] = known
+        found: _Read = known[2]
+        return found
 
     def warnings(self, update_id: str) -> list[Warned]:
         """The warnings of an update, in order."""
@@ -235,7 +247,7 @@ class EventReader:
             if self._table is not None and not _updated(self._table):
                 self._table = None
             if self._table is None and is_delta(self._path):
-                self._table, self._rebuilt = open_delta(self._path), None
+                self._table, self._read = open_delta(self._path), {}
         except STORAGE_ERRORS as error:
             raise self.unreadable(error) from error
         return self._table

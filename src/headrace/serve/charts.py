@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from math import log1p, sqrt
@@ -158,11 +157,14 @@ def gantt(root: Span) -> dict[str, Any] | None:
     return {"width": _CHART_WIDTH, "height": height, "row": _ROW_HEIGHT, "rows": rows, "ticks": ticks}
 
 
-def graph_picture(drawing: Drawing, rates: Mapping[tuple[str, str], float] | None = None) -> dict[str, Any]:
-    """The boxes of a graph by name, and its lines as curves, as wide as their rates.
+def graph_picture(
+    drawing: Drawing, names: Iterable[str], rates: Mapping[tuple[str, str], float] | None = None
+) -> dict[str, Any]:
+    """The boxes of a graph, and its lines as curves, as wide as their rates.
 
     Args:
         drawing: where everything is.
+        names: of the boxes, in the order that they are wanted in.
         rates: rows per second, by the ends of a line; lines without one are thin.
     """
     known = rates or {}
@@ -178,7 +180,8 @@ def graph_picture(drawing: Drawing, rates: Mapping[tuple[str, str], float] | Non
         }
         for line in drawing.lines
     ]
-    boxes = [asdict(box) for box in drawing.boxes]
+    places = {box.name: {"x": box.x, "y": box.y, "width": box.width, "height": box.height} for box in drawing.boxes}
+    boxes = [places[name] for name in names]
     return {"width": drawing.width, "height": drawing.height, "boxes": boxes, "lines": lines}
 
 

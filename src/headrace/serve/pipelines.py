@@ -62,6 +62,8 @@ class ServedPipeline:
                 resolve(self._secrets, environ)
         self.redact: Callable[[str], str] = self._secrets.redact
         self._views = Remembered(clock)
+        # The view's alone, which one thread reads at a time.
+        self._viewed = self.events()
         # What pages read beside the view.
         self.remembered = Remembered(clock)
 
@@ -81,9 +83,11 @@ class ServedPipeline:
 
     def view(self) -> PipelineView:
         """What it is like now, or was a moment ago. Several threads that ask at once wait for one reading."""
-        return self._views.of(
-            "view", lambda: pipeline_view(self.settings, self._environ, self._secrets, self._now, NEWEST_UPDATES)
-        )
+        return self._views.of("view", self._read_view)
+
+    def _read_view(self) -> PipelineView:
+        place, secrets = (self.settings, self._environ), self._secrets
+        return pipeline_view(*place, secrets, self._now, NEWEST_UPDATES, self._viewed)
 
     def reports(self, flows: Iterable[str]) -> list[Recorded]:
         """The newest batches and reports of flows, oldest first.

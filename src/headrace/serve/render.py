@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
@@ -108,7 +109,8 @@ class Renderer:
             frame: of the pipeline; None for pages of no pipeline.
             path: where it is, for the link to its JSON; empty for a page without JSON.
         """
-        redact = str if frame is None else frame.redact
+        # A page has the same names and words many times.
+        redact = str if frame is None else cache(frame.redact)
         board = None if frame is None else self._boards.get(frame.slug)
         text = self._templates.get_template(page.template).render(
             page=_redacted(page.document, redact),

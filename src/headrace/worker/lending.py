@@ -83,6 +83,10 @@ class Lender:
         os.close(jvm.stdin)
         os.close(jvm.output)
 
+    def ending(self) -> None:
+        """This process is about to end, and its caller is about to hear so: the worker can take the next verb."""
+        self._say({"ending": True})
+
     def _say(self, message: dict[str, Any], files: tuple[int, ...] = ()) -> bool:
         # A worker that was killed keeps nothing; the JVM ends with this process.
         with suppress(OSError):

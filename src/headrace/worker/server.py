@@ -41,6 +41,8 @@ class Running:
     started_at: float = field(default_factory=time.time)
     # Whether the JVM has something of the verb in it.
     is_using: bool = False
+    # Its caller hears of its end before the process has ended, and may send the next verb at once.
+    is_ending: bool = False
 
 
 class Worker:
@@ -79,7 +81,11 @@ class Worker:
         while not self._is_over():
             if (forked := self._start_next()) is not None:
                 return forked
-            for key, _mask in self._events.select(self._jvm.timeout_s(_POLL_S)):
+            # Who connects now may know more of the verb than this process: what the verb has sent comes first.
+            events = [key for key, _mask in self._events.select(self._jvm.timeout_s(_POLL_S))]
+            for key in sorted(
+                events, key=lambda key: self._running is None or key.fileobj is not self._running.channel
+            ):
                 # An event may have closed what another one of the same moment is about, and opened something new.
                 if self._events.get_map().get(key.fd) is key:
                     key.data()
@@ -161,6 +167,7 @@ class Worker:
             running.is_using = bool(message["using"])
         if "end" in message:
             self._jvm.end()
+        running.is_ending |= "ending" in message
 
     def _caller_gone(self) -> None:
         """The caller was killed, and its verb with it."""
@@ -210,8 +217,9 @@ class Worker:
 
     def _status(self) -> dict[str, Any]:
         running = self._running
-        verb = running if running is not None and not running.is_warm_up else None
-        state = "idle" if running is None else "warming up" if verb is None else "busy"
+        verb = running if running is not None and not running.is_warm_up and not running.is_ending else None
+        is_warming_up = running is not None and running.is_warm_up
+        state = "busy" if verb is not None else "warming up" if is_warming_up else "idle"
         return {
             "pid": os.getpid(),
             "state": "stopping" if self._reception.is_closed else state,

@@ -85,6 +85,7 @@ class VerbProcess:
 
     def report(self, code: int) -> None:
         """Send the exit code to the caller, who may not have a worker any more that does."""
+        self.lender.ending()
         if self.connection is not None:
             with suppress(OSError):
                 send(self.connection, {"ended": code})

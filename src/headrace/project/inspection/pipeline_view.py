@@ -53,7 +53,12 @@ class PipelineView:
 
 
 def pipeline_view(
-    settings: Settings, environ: Mapping[str, str], secrets: Secrets, now: Callable[[], float], newest: int
+    settings: Settings,
+    environ: Mapping[str, str],
+    secrets: Secrets,
+    now: Callable[[], float],
+    newest: int,
+    reader: EventReader,
 ) -> PipelineView:
     """A pipeline now. What cannot be read is noted in it; the rest is read.
 
@@ -63,9 +68,9 @@ def pipeline_view(
         secrets: of the pipeline.
         now: the time in seconds since 1970.
         newest: how many updates it has, at most.
+        reader: of its event log; what it has read before is not read again while the log has not changed.
     """
     as_of, layout, host = now(), settings.layout, host_name(environ)
-    reader = EventReader(layout.events)
     check_lease = partial(liveness, layout.lease, host, now)
     with reading_carefully(layout) as reading:
         held = reading.read(_LOG, lambda: own_liveness(settings, environ, now), Liveness(is_held=False))

@@ -60,9 +60,7 @@ def graph_page(pipeline: ServedPipeline, focus: str = "", hops: int = 1) -> Page
         # Several flows may read the same for the same table.
         if edge["rows_per_second"] is not None:
             rates[ends] = rates.get(ends, 0.0) + edge["rows_per_second"]
-    picture = graph_picture(drawing, rates)
-    places = {box["name"]: box for box in picture["boxes"]}
-    picture["nodes"] = [{"node": node, "box": places[node["name"]]} for node in ordered]
+    picture = graph_picture(drawing, (node["name"] for node in ordered), rates)
     return Page("graph.html", f"Graph: {pipeline.name}", document, {"graph": picture})
 
 

@@ -36,6 +36,7 @@ _WARNINGS = 1000
 _FIRST_BATCHES = 10
 # Rows that were lost stay lost after the next update.
 _LOST_ROWS_S = 86_400.0
+_READ_AGAIN_S = 60.0
 _DEFINITIONS = ", ".join(f"'{kind.event_type}'" for kind in (DatasetDefined, SinkDefined, FlowDefined))
 _CLEARED = "TABLE.CLEARED"
 # The reader leaves the pipeline out of the origin.
@@ -53,6 +54,11 @@ def logged_facts(reader: EventReader, now: float) -> Logged:
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
+    # Warnings that are too old for it by now may stay for so long.
+    return reader.read_once("facts", now // _READ_AGAIN_S, lambda: _read(reader, now))
+
+
+def _read(reader: EventReader, now: float) -> Logged:
     updates = list(_events(reader, f"event_type = '{UpdateCreated.event_type}'", _UPDATES))
     if not updates:
         return Logged()
