@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import time
@@ -34,6 +35,7 @@ from headrace.worker.owned_workers import OwnedWorkers, OwnerOptions
 _STOP_TIMEOUT_S = 5
 _MAX_HEADER_BYTES = 32 * 1024
 _MOST_CONNECTIONS = 1000
+_NEW_OBJECTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
     server = uvicorn.Server(server_config(create_app(application), reached))
     _log_without_secrets(pipelines.values())
     allow_files()
+    _collect_seldom()
     with _bound(reached) as bound:
         token = token_file.create(time.time(), replace=options.new_token)
         serving = Serving(reached.url, token, pipelines, workers)
@@ -164,6 +167,16 @@ def _say_where(serving: Serving, token_file: TokenFile, file: Path, say: Callabl
         say(f"{serving.url}/")
         if not token_file.read().has_admin(time.time()):
             say("no token is one of an admin; --new-token makes one")
+
+
+def _collect_seldom() -> None:
+    """Leave alone what the server is made of, and let Python look for garbage after pages, not several times in each.
+
+    Of the graph of 1,000 datasets, it was a third of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS)
 
 
 def server_config(

@@ -12,7 +12,8 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,18 +53,18 @@ class Worker:
         self,
         listener: socket.socket,
         traits: Mapping[str, Any],
-        warm_up: Callable[[], VerbRequest],
+        warm_ups: Sequence[Callable[[], VerbRequest]],
         idle_s: float,
         code: ImportedCode,
         owner: int | None = None,
     ) -> None:
-        self._warm_up = warm_up
+        self._warm_ups = tuple(warm_ups)
         self._idle_s = idle_s
         self._events = selectors.DefaultSelector()
         self._jvm = JvmKeeper(self._events)
         self._reception = Reception(listener, self._events, traits, code)
         self._running: Running | None = None
-        self._needs_warm_up = True
+        self._due = deque(self._warm_ups)
         self._verbs = 0
         self._active_at = time.monotonic()
         if owner is not None:
@@ -108,9 +109,8 @@ class Worker:
         if self._reception.queue:
             waiting = self._reception.next()
             return self._fork(waiting.request, waiting.connection)
-        if self._needs_warm_up and not self._reception.is_closed:
-            self._needs_warm_up = False
-            return self._fork(self._warm_up(), None)
+        if self._due and not self._reception.is_closed:
+            return self._fork(self._due.popleft()(), None)
         return None
 
     def _fork(self, request: VerbRequest, caller: socket.socket | None) -> VerbProcess | None:
@@ -199,10 +199,10 @@ class Worker:
         if running.is_using:
             self._jvm.end()
             # A JVM that a failing warm-up leaves behind would fail again.
-            self._needs_warm_up = not running.is_warm_up
+            self._due = deque(() if running.is_warm_up else self._warm_ups)
 
         def jvm_ended() -> None:
-            self._needs_warm_up = True
+            self._due = deque(self._warm_ups)
 
         self._jvm.resume(jvm_ended)
 
@@ -218,7 +218,7 @@ class Worker:
     def _status(self) -> dict[str, Any]:
         running = self._running
         verb = running if running is not None and not running.is_warm_up and not running.is_ending else None
-        is_warming_up = running is not None and running.is_warm_up
+        is_warming_up = bool(self._due) if running is None else running.is_warm_up
         state = "busy" if verb is not None else "warming up" if is_warming_up else "idle"
         return {
             "pid": os.getpid(),
