@@ -55,6 +55,7 @@ SECTIONS = {
     "savepoints": 40,
     "savepoint_law": 5,
     "s3_commits": 100,
+    "processes": 1,
     "design_ways": 1,
     "design": 28,  # They cover all 253 pairs of a source, an output and a latency.
     "soak": 1,
@@ -84,6 +85,10 @@ PROPERTIES = {
         "processes on each of a disk and S3 that are killed at a numbered step of creating or restoring a savepoint",
     ),
     "s3_commits": ("tests/e2e/test_s3_commits.py", "commits of each of two drivers to a table on S3"),
+    "processes": (
+        "tests/e2e/test_warm.py tests/e2e/test_schedules.py tests/e2e/test_serve_kills.py tests/e2e/test_full_disk.py",
+        "kills of each process of workers, servers and updates, and disks that are full at each of three moments",
+    ),
     "design_ways": (
         "tests/spark/test_designs.py tests/spark/test_designs_from_samples.py",
         "designs of each format, policy, example and sample, with their own tests",

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.tiers import EVERYTHING
 
-from headrace.testing.java import BOTH_COMPILERS, FIRST_COMPILER
+from headrace.testing.java import BOTH_COMPILERS, FEW_TABLES, FIRST_COMPILER
 
 # For every short-lived Java that a test starts, too.
 os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
@@ -199,7 +199,7 @@ def pytest_configure(config):
 
     `make test-all` has the Spark settings that pipelines have.
     """
-    config.addinivalue_line("headrace_confs", f"spark.driver.extraJavaOptions={BOTH_COMPILERS}")
+    config.addinivalue_line("headrace_confs", f"spark.driver.extraJavaOptions={BOTH_COMPILERS} {FEW_TABLES}")
     if not EVERYTHING:
         config.addinivalue_line("headrace_confs", "spark.sql.adaptive.enabled=false")
 

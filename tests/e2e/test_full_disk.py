@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from tests.tiers import cases
 
 from headrace.events.reader import EventReader
 
@@ -48,11 +49,7 @@ def can_mount() -> bool:
 @pytest.mark.skipif(not can_mount(), reason="needs a disk of its own, which this user may not mount")
 @pytest.mark.parametrize(
     ("left_kib", "code"),
-    [
-        (0, "STORAGE.FULL"),
-        (150, "EVENTS.NOT_WRITTEN"),
-        (300, "EVENTS.NOT_WRITTEN"),
-    ],
+    cases([(0, "STORAGE.FULL"), (150, "EVENTS.NOT_WRITTEN")], [(300, "EVENTS.NOT_WRITTEN")]),
 )
 def test_an_update_reports_a_full_disk_and_the_next_one_loses_no_data(tmp_path: Path, left_kib: int, code: str) -> None:
     subprocess.run([*HEADRACE.split(), "init", "shop"], cwd=tmp_path, check=True, capture_output=True)

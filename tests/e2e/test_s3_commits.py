@@ -16,7 +16,7 @@ from headrace.stores.connections import add_connection, delta_options
 from headrace.stores.delta_tables import open_delta
 
 # Of each driver; a campaign takes a hundred.
-COMMITS = int(ASKED or 40)
+COMMITS = int(ASKED or 20)
 INJECTED = COMMITS // 10
 WRITER = """\
 import sys

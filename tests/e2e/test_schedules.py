@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from deltalake import DeltaTable
+from tests.tiers import cases
 
 from headrace.cli.main import call
 from headrace.events.reader import EventReader
@@ -84,7 +85,7 @@ def last_state(shop: Path, name: str) -> str | None:
     return state(shop)["last"].get(name, {}).get("state")
 
 
-@pytest.mark.parametrize("killed_when", ["decided", "started"])
+@pytest.mark.parametrize("killed_when", cases(["started"], ["decided"]))
 def test_an_update_whose_server_is_killed_around_the_firing_runs_once(shop: Path, killed_when: str) -> None:
     """Guards the whole way with real processes: kill -9 around the start, the schedule of SQL, a stop."""
     first = served(shop)
@@ -130,7 +131,7 @@ def test_a_stopped_server_stops_its_update_and_the_next_server_completes_it(shop
     assert len(updates(shop)) >= 2 or stopped["waiting"] is None
 
 
-@pytest.mark.parametrize("killed", ["update", "both"])
+@pytest.mark.parametrize("killed", cases(["both"], ["update"]))
 def test_a_firing_whose_update_is_killed_is_lost_and_the_next_writes_each_row_once(shop: Path, killed: str) -> None:
     """Guards a kill -9 of the update of a firing, alone and with its server: nothing else ends both at once."""
     service = served(shop)

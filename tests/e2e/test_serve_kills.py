@@ -19,6 +19,7 @@ import psutil
 import pytest
 from tests.e2e.test_schedules import wait_for
 from tests.e2e.test_warm import WHOLE
+from tests.tiers import cases
 from tests.unit.serve.test_server import free_port
 
 from headrace.cli.main import call
@@ -171,7 +172,7 @@ def kill(service: Service, update: int, killed: str) -> str:
     return state
 
 
-@pytest.mark.parametrize("killed", ["update", "both"])
+@pytest.mark.parametrize("killed", cases(["both"], ["update"]))
 def test_an_update_is_done_once_when_processes_are_killed_in_it(service: Service, killed: str) -> None:
     """Guards real processes: the server sees that its update died, or finds out when it starts again."""
     service.ask("/updates", {"refresh": DATASETS}, "u")
@@ -188,7 +189,7 @@ def test_an_update_is_done_once_when_processes_are_killed_in_it(service: Service
     assert service.asked("/p/shop.json")["state"] == "COMPLETED"
 
 
-@pytest.mark.parametrize("killed", ["server", "both"])
+@pytest.mark.parametrize("killed", cases(["server"], ["both"]))
 def test_a_plan_is_applied_once_when_processes_are_killed_in_it(service: Service, killed: str) -> None:
     """Guards real processes: whoever asks again does not apply a plan again."""
     service.ask("/plans", {"refresh": DATASETS}, "p")

@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "design"
 FAST = "tests/spark/test_designs.py::test_eight_pairs_run_on_their_sample"
 # A campaign takes as many designs as it wants of those that cover all pairs.
 ALL = [(f"{number:02}-{name}", one) for number, (name, one) in enumerate(bundles().items(), 1)]
-DESIGNS = dict(ALL[: int(ASKED)]) if ASKED else {name: EIGHT[name] for name in ("kafka", "cdc")}
+DESIGNS = dict(ALL[: int(ASKED)]) if ASKED else {"kafka": EIGHT["kafka"]}
 # What `check` advises for any storage of a test.
 DURABLE = "on a durable disk"
 

@@ -158,14 +158,6 @@ class EventReader:
         rows = (row for row in self.rows(", ".join(EVENT_COLUMNS), where) if row["origin"]["update_id"] == update_id)
         return [event for row in rows if isinstance(event := from_row(row), Warned)]
 
-    def batch_counts(self, flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
-        """The counts of the first record of a batch; None if it was not recorded."""
-        condition = f"origin['epoch'] = {int(epoch)} AND origin['batch_id'] = {int(batch_id)}"
-        for batch in _batches(self, condition):
-            if batch.flow == flow:
-                return batch.counts
-        return None
-
     def last_batches(self, first: str = "") -> dict[tuple[str, str], tuple[int, int]]:
         """The newest epoch and its newest batch, by the names of flow and dataset.
 
@@ -251,6 +243,15 @@ class EventReader:
         except STORAGE_ERRORS as error:
             raise self.unreadable(error) from error
         return self._table
+
+
+def batch_counts(reader: EventReader, flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
+    """The counts of the first record of a batch; None if it was not recorded."""
+    condition = f"origin['epoch'] = {int(epoch)} AND origin['batch_id'] = {int(batch_id)}"
+    for batch in _batches(reader, condition):
+        if batch.flow == flow:
+            return batch.counts
+    return None
 
 
 def _batches(reader: EventReader, condition: str) -> Iterator[BatchDone]:

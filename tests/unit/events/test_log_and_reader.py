@@ -24,7 +24,7 @@ from headrace.errors import PipelineError
 from headrace.events.envelope import Origin, Stamp, seq_no_at, to_row
 from headrace.events.log import CHECKPOINT_EVERY_APPENDS, COMPACT_ABOVE_FILES, TABLE_PROPERTIES, EventLog, maintain
 from headrace.events.outcome import OutcomeBuilder
-from headrace.events.reader import EventReader
+from headrace.events.reader import EventReader, batch_counts
 from headrace.events.schema import SCHEMA
 from headrace.events.types import (
     BatchDone,
@@ -215,9 +215,28 @@ def test_batch_recorded_twice_counts_once(path: str, open_log: Opener) -> None:
     outcome = reader.outcome("u1")
 
     assert reader.flow_totals() == {"orders": COUNTS}
-    assert reader.batch_counts("orders", 0, 7) == COUNTS
+    assert batch_counts(reader, "orders", 0, 7) == COUNTS
     assert outcome is not None
     assert outcome.flows[0].counts == COUNTS
+
+
+def test_what_was_read_is_read_again_after_an_event_and_for_another_key(path: str, open_log: Opener) -> None:
+    """Guards that pages, which keep a reader for days, show what was written since."""
+    reader = EventReader(path)
+
+    def updates(key: str) -> int:
+        return reader.read_once("updates", key, lambda: readings.append(key) or len(list(reader.events())))
+
+    readings: list[str] = []
+    counts = [updates("a")]
+    for update in ("u1", "u2"):
+        with open_log(update) as log:
+            log.emit(UpdateCreated("USER_ACTION"))
+        counts += [updates("a"), updates("a")]
+    counts.append(updates("b"))
+
+    assert counts == [0, 1, 1, 2, 2, 2]
+    assert readings == ["a", "a", "a", "b"]
 
 
 def test_batches_are_separated_by_flow_and_epoch(path: str, open_log: Opener) -> None:
@@ -230,7 +249,7 @@ def test_batches_are_separated_by_flow_and_epoch(path: str, open_log: Opener) ->
     reader = EventReader(path)
 
     assert reader.last_batches() == {("a", "t"): (1, 2), ("b", "t"): (0, 9)}
-    assert reader.batch_counts("b", 0, 5) is None
+    assert batch_counts(reader, "b", 0, 5) is None
 
 
 @pytest.mark.parametrize("event", [event for event in ONE_UPDATE if isinstance(event, (UpdateCreated, BatchDone))])
@@ -296,7 +315,7 @@ def test_reader_returns_nothing_before_the_first_update(path: str) -> None:
 
     assert not reader.exists
     assert (list(reader.events()), reader.latest_update_id(), reader.outcome()) == ([], None, None)
-    assert (reader.batch_counts("f", 0, 0), reader.last_batches(), reader.flow_totals()) == (None, {}, {})
+    assert (batch_counts(reader, "f", 0, 0), reader.last_batches(), reader.flow_totals()) == (None, {}, {})
 
 
 def test_no_event_is_lost_or_reordered_when_threads_emit_concurrently(path: str, open_log: Opener) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.events.reader import EventReader
+from headrace.events.reader import EventReader, batch_counts
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.outcome import FlowCounts
 from headrace.storage.change_detection import StoredState
@@ -18,7 +18,7 @@ def known_counts(
     def known(flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
         formerly = state.progress_of(graph.by_flow[flow]).former_names
         names = [flow, *(name for name, last in formerly.items() if epoch <= last)]
-        found = (events.batch_counts(name, epoch, batch_id) for name in names)
+        found = (batch_counts(events, name, epoch, batch_id) for name in names)
         return next((counts for counts in found if counts is not None), None)
 
     return known
