@@ -36,7 +36,7 @@ def test_what_a_killed_process_leaves_is_repaired_by_the_next_one(storage, tmp_p
     root = "storage" if storage == "disk" else f"{request.getfixturevalue('lake')}/shop"
     seed = request.config.getoption("--hypothesis-seed") or "31"
     script = Path(__file__).with_name("savepoint_kills.py")
-    kills = examples(few=1, many=2)
+    kills = examples(few=1, many=1)
 
     words = [sys.executable, script, tmp_path / "shop", root, seed, str(kills)]
     done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)

@@ -300,7 +300,7 @@ def pid_of(shop: Warm, name: str) -> int:
     return int(getattr(shop.status(), name))
 
 
-@pytest.mark.parametrize("killed", cases(["verb_pid", "pid", "all"], ["caller", "jvm_pid"]))
+@pytest.mark.parametrize("killed", cases(["verb_pid", "all"], ["pid", "caller", "jvm_pid"]))
 def test_nothing_is_lost_or_runs_twice_when_a_process_is_killed_in_an_update(shop: Warm, killed: str) -> None:
     update = shop.popen("run", *COUNTED)
     wait_until_running(shop, "orders_raw")

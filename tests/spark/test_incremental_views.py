@@ -375,7 +375,7 @@ def test_a_strict_policy_for_such_a_query_is_a_problem_of_the_project(views):
 
 
 LAW = settings(
-    max_examples=examples(few=2, many=6),
+    max_examples=examples(few=2, many=4),
     derandomize=ASKED is None,
     deadline=None,
     database=None,

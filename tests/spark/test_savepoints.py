@@ -88,7 +88,7 @@ def test_crashes_at_any_steps_of_a_restore_are_finished_by_the_next_update(proje
     savepoints.restore(RestoreRequest("calm"), steps.append)
     ran(pipeline)
     order = random.Random(3).sample(range(len(steps)), len(steps))
-    for number in range(examples(few=1, many=3)):
+    for number in range(examples(few=1, many=2)):
         crashed_at = order[number % len(order)]
         crash_at(savepoints, crashed_at)
         ran(pipeline)

@@ -186,7 +186,7 @@ def crash_at(swaps, step):
 def test_a_swap_that_crashes_at_any_step_is_finished_by_the_next_update(project):
     # One for the beginning, 6 for tables, 2 for batches, 1 for ledgers, 8 for flows, 2 for the end.
     order = [10, *random.Random(5).sample(range(20), 20)]
-    for number in range(examples(few=1, many=3)):
+    for number in range(examples(few=1, many=2)):
         pipeline = with_one_update(project, BEFORE + BELOW + READER)
         change(pipeline)
         staged(pipeline, "bronze", "totals")

@@ -23,7 +23,7 @@ from headrace.model.outcome import UpdateState
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
 LAW = settings(
-    max_examples=examples(few=10, many=30),
+    max_examples=examples(few=10, many=20),
     derandomize=ASKED is None,
     deadline=None,
     database=None,

@@ -171,7 +171,7 @@ def pinned_views(headrace_session, tmp_path):
 
 
 @settings(
-    max_examples=examples(few=2, many=20),
+    max_examples=examples(few=2, many=12),
     derandomize=ASKED is None,
     deadline=None,
     database=None,

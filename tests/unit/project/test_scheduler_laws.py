@@ -220,7 +220,7 @@ def completed(simulation: Simulation) -> Counter:
     return Counter((firing.schedule, firing.due_at) for update in done for firing in update.firings)
 
 
-@settings(max_examples=examples(25, 2000), deadline=None)
+@settings(max_examples=examples(25, 400), deadline=None)
 @given(STEPS, FATES)
 def test_each_time_of_a_schedule_fires_once_wherever_schedulers_die(steps, fates):
     """Guards exactly-once over kills before and after each write and start: no firing has two updates, none is lost."""
@@ -242,7 +242,7 @@ def test_each_time_of_a_schedule_fires_once_wherever_schedulers_die(steps, fates
             due_at = schedule.timing.times.next_after(due_at)
 
 
-@settings(max_examples=examples(25, 2000), deadline=None)
+@settings(max_examples=examples(25, 400), deadline=None)
 @given(STEPS, FATES)
 @example([(0.0, "", 0.0, "change"), (0.0, "after a start", 0.0, ""), (0.0, "", 0.0, "stop")], [])
 def test_no_request_is_lost_by_merging(steps, fates):
@@ -260,7 +260,7 @@ def test_no_request_is_lost_by_merging(steps, fates):
     assert world.read().running is None
 
 
-@settings(max_examples=examples(25, 2000), deadline=None)
+@settings(max_examples=examples(25, 400), deadline=None)
 @given(STEPS, FATES)
 def test_one_update_runs_at_a_time(steps, fates):
     """Guards that a scheduler that follows a dead one starts nothing beside what runs."""
