@@ -56,6 +56,7 @@ SECTIONS = {
     "savepoint_law": 5,
     "s3_commits": 100,
     "processes": 1,
+    "stages": 20,
     "design_ways": 1,
     "design": 28,  # They cover all 253 pairs of a source, an output and a latency.
     "soak": 1,
@@ -88,6 +89,10 @@ PROPERTIES = {
     "processes": (
         "tests/e2e/test_warm.py tests/e2e/test_schedules.py tests/e2e/test_serve_kills.py tests/e2e/test_full_disk.py",
         "kills of each process of workers, servers and updates, and disks that are full at each of three moments",
+    ),
+    "stages": (
+        "tests/spark/test_stages.py tests/e2e/test_stage_kills.py",
+        "swaps that crash, and as many whose process is killed, at a step; and each change of a table's layout",
     ),
     "design_ways": (
         "tests/spark/test_designs.py tests/spark/test_designs_from_samples.py",
