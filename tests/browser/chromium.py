@@ -12,7 +12,11 @@ from tests.browser.parts import CHROMIUM, FONTS
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-_FLAGS = ("--disable-lcd-text", "--font-render-hinting=none", "--force-color-profile=srgb", "--hide-scrollbars")
+_FLAGS = (
+    *("--disable-lcd-text", "--font-render-hinting=none", "--force-color-profile=srgb", "--hide-scrollbars"),
+    # A name that somebody else's server has given the address of this machine.
+    "--host-resolver-rules=MAP *.example 127.0.0.1",
+)
 # Chromium's own sandbox needs rights that root and containers do not have; it opens nothing but our own pages.
 _NO_SANDBOX = "--no-sandbox"
 # There is no other font.

@@ -80,12 +80,14 @@ class Visitor:
         page: the window.
         url: of the server.
         requests: the URLs of everything that was asked for.
+        answers: of all windows of the browser: the method, the URL, and the status.
         complaints: what the console shows as errors or warnings, such as what the policy of the pages refuses.
     """
 
     page: Page
     url: str
     requests: list[str] = field(default_factory=list)
+    answers: list[tuple[str, str, int]] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     def visit(self, path: str) -> int:
@@ -158,6 +160,7 @@ def opened(context: BrowserContext, server: RunningServer, token: str) -> Iterat
     page = context.new_page()
     visitor = Visitor(page, server.url)
     page.on("request", lambda request: visitor.requests.append(request.url))
+    context.on("response", lambda got: visitor.answers.append((got.request.method, got.url, got.status)))
     page.on("console", lambda said: visitor.complaints.append(said.text) if said.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
     visitor.visit(f"/login?token={token}")

@@ -21,6 +21,10 @@ LOOKS = (
     (NARROW, "dark", ()),
     (NARROW, "light", ("color-contrast",)),
 )
+# What a thumb has to hit: the lowest of the sections and buttons, in pixels.
+LOWEST = """() => Math.min(...[...document.querySelectorAll("nav a, button, a.button")]
+  .map((one) => one.getBoundingClientRect().height).filter((height) => height))"""
+FINGER_PX = 44
 
 
 def text_of(page):
@@ -39,6 +43,8 @@ def test_axe_finds_nothing_serious_in_any_size_and_scheme(window, path):
         found[f"{size[0]} {scheme}"] = visitor.axe(*rules)
         # Nothing but wide tables and pictures scrolls sideways, and they do so by themselves.
         assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), size
+        if size == NARROW:
+            assert visitor.page.evaluate(LOWEST) >= FINGER_PX
 
     assert found == {name: [] for name in found}
 

@@ -1,4 +1,6 @@
-"""Real updates behind the pages: an incident from its alert to its end, and a change from its plan to its update."""
+"""Real updates behind the pages: an incident from its alert to its end, changes that are decided, an update that is
+stopped.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from tests.browser.conftest import Visitor, opened
@@ -26,7 +29,8 @@ pytestmark = pytest.mark.long(
 # An update starts Java, and this machine may be busy.
 PATIENCE_MS = 240_000
 # Five rows of the second day are wrong in the same way.
-ALERTS = """
+SETTINGS = """
+approval: {{mode: await, required: [destructive, rebuild]}}
 alerts:
   rules: {{quarantine_growing: {{threshold: 3}}}}
   deliver: {{ops: {{webhook: "{url}"}}}}
@@ -36,8 +40,8 @@ alerts:
 class Service:
     """The server as users start it."""
 
-    def __init__(self, url: str, login: str) -> None:
-        self.url, self._login = url, login
+    def __init__(self, root: Path, url: str, login: str) -> None:
+        self.root, self.url, self._login = root, url, login
 
     def token(self) -> str:
         return self._login.partition("token=")[2]
@@ -65,7 +69,7 @@ def service(tmp_path_factory, receiver):
         patch.chdir(folder)
         assert call(["--quiet", "init", "shop"]) == 0
     settings = root / "pipeline.yml"
-    settings.write_text(settings.read_text() + ALERTS.format(url=receiver.url))
+    settings.write_text(settings.read_text() + SETTINGS.format(url=receiver.url))
     subprocess.run([PROGRAM, "--quiet", "run"], cwd=root, check=True)
     (root / "data" / "orders" / "day-002.json").write_text(orders_of_the_second_day())
     url = f"http://127.0.0.1:{free_port()}"
@@ -79,7 +83,9 @@ def service(tmp_path_factory, receiver):
     )
     assert process.stdout
     try:
-        yield Service(url, next(filter(None, (re.search(r"http\S+token=\S+", line) for line in process.stdout)))[0])
+        yield Service(
+            root, url, next(filter(None, (re.search(r"http\S+token=\S+", line) for line in process.stdout)))[0]
+        )
     finally:
         process.terminate()
         process.communicate(timeout=240)
@@ -169,3 +175,50 @@ def test_a_restore_is_shown_before_anything_is_changed(visitor):
     assert "nothing was written" in page.locator("main").inner_text()
     cells = page.get_by_role("row").filter(has_text="orders").first.get_by_role("cell").all_inner_texts()
     assert cells[:2] == ["3", "3"]
+
+
+def plan_to_clear_orders(page):
+    """Plan a change that needs an approval, and open it."""
+    page.get_by_role("link", name="Choose what to plan").click()
+    page.locator("input[name=full_refresh][value=orders]").check()
+    page.get_by_role("button", name="Plan a full refresh").click()
+    page.locator("#notice").get_by_text("completed").wait_for()
+    page.get_by_role("link", name="Review and approve").click()
+
+
+def test_a_change_that_needs_an_approval_is_rejected_or_approved_and_applied(visitor):
+    page = visitor.page
+    visitor.visit("/p/shop/changes")
+    plan_to_clear_orders(page)
+    page.get_by_role("button", name="Reject").click()
+    done(visitor)
+    assert page.get_by_role("link", name="Review and approve").count() == 0
+
+    plan_to_clear_orders(page)
+    page.get_by_label(re.compile("^Note")).fill("asked for by the shop")
+    page.get_by_role("button", name="Approve").click()
+    done(visitor)
+    page.locator("ul.approvals").get_by_text("asked for by the shop").wait_for()
+
+    # It clears rows: nobody does that by a click alone.
+    assert visitor.axe() == []
+    page.get_by_label(re.compile("^Type")).fill("shop")
+    page.get_by_role("button", name="Apply").click()
+    done(visitor)
+    page.get_by_role("button", name="Roll back").or_(page.get_by_role("link", name="Roll back")).wait_for()
+    assert visitor.complaints == []
+
+
+def test_an_update_that_runs_is_stopped_on_the_page(visitor, service):
+    page = visitor.page
+    visitor.visit("/p/shop")
+    with subprocess.Popen(
+        [PROGRAM, "--quiet", "run", "--continuous"], cwd=service.root, stdout=subprocess.DEVNULL
+    ) as process:
+        # It appears once the update runs; nobody loads the page again.
+        page.get_by_role("button", name="Stop the update that runs").click()
+        done(visitor)
+
+        assert process.wait(PATIENCE_MS / 1000) == 0
+    page.locator("#lease").get_by_text("No update is running").wait_for()
+    assert visitor.complaints == []

@@ -18,6 +18,12 @@ class Samples:
     def __init__(self) -> None:
         self._values: dict[str, dict[tuple[str, ...], float]] = {}
 
+    def copy(self) -> Samples:
+        """The same values, which can be changed without these."""
+        found = Samples()
+        found._values = {name: dict(values) for name, values in self._values.items()}
+        return found
+
     def add(self, metric: Metric, value: float, *labels: str) -> None:
         """Increase a counter."""
         values = self._values.setdefault(metric.name, {})

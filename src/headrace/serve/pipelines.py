@@ -16,7 +16,7 @@ from headrace.model.maintenance import Task
 from headrace.plan.maintenance import Action
 from headrace.project.development.board import DevBoard
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
-from headrace.project.inspection.pipeline_view import PipelineView, pipeline_view
+from headrace.project.inspection.pipeline_view import PipelineView, PipelineViewer
 from headrace.project.inspection.update_trace import update_trace
 from headrace.project.maintenance.maintain import maintenance_of
 from headrace.project.scheduling.schedule_view import ScheduleView, declared_view, schedule_view
@@ -62,8 +62,8 @@ class ServedPipeline:
                 resolve(self._secrets, environ)
         self.redact: Callable[[str], str] = self._secrets.redact
         self._views = Remembered(clock)
-        # The view's alone, which one thread reads at a time.
-        self._viewed = self.events()
+        # One thread reads a view at a time.
+        self._viewer = PipelineViewer(settings, environ, self._secrets, now, NEWEST_UPDATES)
         # What pages read beside the view.
         self.remembered = Remembered(clock)
 
@@ -83,11 +83,7 @@ class ServedPipeline:
 
     def view(self) -> PipelineView:
         """What it is like now, or was a moment ago. Several threads that ask at once wait for one reading."""
-        return self._views.of("view", self._read_view)
-
-    def _read_view(self) -> PipelineView:
-        place, secrets = (self.settings, self._environ), self._secrets
-        return pipeline_view(*place, secrets, self._now, NEWEST_UPDATES, self._viewed)
+        return self._views.of("view", self._viewer.view)
 
     def reports(self, flows: Iterable[str]) -> list[Recorded]:
         """The newest batches and reports of flows, oldest first.

@@ -326,7 +326,7 @@ def test_a_removal_while_the_log_is_read_leaves_no_low_counters(path: str, open_
 
     file = tmp_path / "metrics.json"
     for _ in range(2):
-        samples = fold_log(Removing(path), file, "log").samples
+        samples = fold_log(Removing(path), file, "log")[1].samples
 
         assert samples.of(catalogue.INPUT_ROWS) == {("a",): 15}
 

@@ -46,7 +46,14 @@ EXPECTED_WORDS = [
 
 @contextmanager
 def taking(shop, served, **given):
-    """A browser that is signed in, over a server that takes requests; the command line is a script."""
+    """A browser that is signed in, over a server that takes requests."""
+    with queue_of(shop) as queue:
+        yield served(shop, queues={"shop": queue}, **given).sign_in()
+
+
+@contextmanager
+def queue_of(shop):
+    """Takes requests for the shop; the command line is a script."""
     settings = load_settings(shop.root / "pipeline.yml", environ={})
     (shop.root / "script.py").write_text(SCRIPT)
     context = QueueContext(settings, {}, "here", str, shop.clock.seconds, lambda _line: None)
@@ -54,7 +61,7 @@ def taking(shop, served, **given):
     queue = RequestQueue(context, ChildRunner(shop.root, None, Path(settings.layout.logs), {}, command))
 
     with running_queues([queue]):
-        yield served(shop, queues={"shop": queue}, **given).sign_in()
+        yield queue
 
 
 def calls(shop):

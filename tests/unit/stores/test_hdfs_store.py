@@ -6,6 +6,7 @@ import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from stat import S_ISDIR
 
 import pytest
 from hypothesis import given, settings
@@ -32,11 +33,12 @@ class FilesOnDisk:
         self.folder = folder
 
     def find(self, path):
-        file = self._file(path)
-        if not file.exists():
+        try:
+            # One look: another writer may remove it between two.
+            found = self._file(path).stat()
+        except FileNotFoundError:
             return None
-        stat = file.stat()
-        return HdfsFile(path, file.is_dir(), stat.st_size, stat.st_mtime_ns // 1_000_000)
+        return HdfsFile(path, S_ISDIR(found.st_mode), found.st_size, found.st_mtime_ns // 1_000_000)
 
     def entries(self, folder):
         at = self._file(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 
 from headrace.errors import PipelineError
@@ -21,15 +22,19 @@ _FOLD_ATTEMPTS = 3
 
 
 class FoldedEvents:
-    """The metrics of all events of a pipeline, from the snapshot of the last time and the events after it."""
+    """The metrics of all events of a pipeline: each is read once, by the first call or since the call before.
 
-    def __init__(self, settings: Settings) -> None:
-        self._reader = EventReader(settings.layout.events)
+    For one thread.
+    """
+
+    def __init__(self, settings: Settings, reader: EventReader | None = None) -> None:
+        self._reader = reader or EventReader(settings.layout.events)
         self._file = Path(settings.layout.monitoring(MonitoringFile.METRICS))
-        self._folded: tuple[tuple[str, int], EventFold] | None = None
+        # Delta's id of the log and its version, the last row, and the metrics up to it.
+        self._folded: tuple[tuple[str, int], str | None, EventFold] | None = None
 
     def newest(self) -> EventFold:
-        """The metrics now; the same object as before if the log has not changed. None of a log that cannot be opened.
+        """The metrics now, to whose values the caller may add. None of a log that cannot be opened.
 
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
@@ -39,24 +44,33 @@ class FoldedEvents:
             position = self._reader.position
         if position is None:
             return EventFold()
-        if self._folded is None or self._folded[0] != position:
-            self._folded = (position, fold_log(self._reader, self._file, position[0]))
-        return self._folded[1]
+        folded = self._folded
+        if folded is None or folded[0] != position:
+            known = None if folded is None or folded[1] is None else Snapshot(folded[0][0], folded[1], folded[2])
+            # What fails in the middle has changed the metrics.
+            self._folded = None
+            folded = self._folded = (position, *fold_log(self._reader, self._file, position[0], known))
+        found = copy(folded[2])
+        found.samples = found.samples.copy()
+        return found
 
 
-def fold_log(reader: EventReader, file: Path, table_id: str) -> EventFold:
-    """The metrics of an event log.
+def fold_log(
+    reader: EventReader, file: Path, table_id: str, known: Snapshot | None = None
+) -> tuple[str | None, EventFold]:
+    """The id of the last row of an event log, and the metrics of all up to it.
 
     Args:
         reader: of the log.
         file: the snapshot of the last call; it is replaced.
         table_id: Delta's id of the log.
+        known: a snapshot that need not be read; it is changed.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
     for _ in range(_FOLD_ATTEMPTS):
-        snapshot = read_snapshot(file, __version__)
+        snapshot, known = known or read_snapshot(file, __version__), None
         if snapshot is not None and not (snapshot.table_id == table_id and continues(reader, snapshot.row_id)):
             snapshot = None
         # A removal covers only events that are older than its record.
@@ -70,8 +84,9 @@ def fold_log(reader: EventReader, file: Path, table_id: str) -> EventFold:
             # A snapshot without events that were removed meanwhile would make the counters low for good.
             if row_id is not None and (snapshot is None or row_id != snapshot.row_id):
                 write_snapshot(file, __version__, Snapshot(table_id, row_id, fold))
-            break
-    return fold
+            return row_id, fold
+    # The next call folds again.
+    return None, fold
 
 
 def _fold_since(

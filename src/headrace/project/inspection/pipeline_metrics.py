@@ -43,7 +43,12 @@ def metrics_of(settings: Settings, environ: Mapping[str, str], *, tables: bool =
 
 
 def pipeline_metrics(
-    settings: Settings, now: Callable[[], float], check_lease: Callable[[], Liveness], *, tables: bool
+    settings: Settings,
+    now: Callable[[], float],
+    check_lease: Callable[[], Liveness],
+    *,
+    tables: bool,
+    events: FoldedEvents | None = None,
 ) -> Samples:
     """The current metrics of a pipeline.
 
@@ -52,11 +57,12 @@ def pipeline_metrics(
         now: the time in seconds since 1970.
         check_lease: who holds the lease of the pipeline.
         tables: read each table's log for its rows, bytes and files, each quarantine, and the folders of flows.
+        events: its events, of which earlier calls have read some.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    events = FoldedEvents(settings)
+    events = events or FoldedEvents(settings)
     fold, lease = events.newest(), check_lease()
     running = fold.running_update
     lost = running if running is not None and not lease.may_run(running) else None

@@ -15,6 +15,7 @@ from headrace.model.liveness import Liveness
 from headrace.model.outcome import Outcome
 from headrace.project.inspection.diagnosis.careful_reading import reading_carefully
 from headrace.project.inspection.diagnosis.logged_facts import logged_facts
+from headrace.project.inspection.event_metrics import FoldedEvents
 from headrace.project.inspection.monitored_pipelines import own_liveness
 from headrace.project.inspection.pipeline_alerts import alerts_of
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
@@ -52,39 +53,48 @@ class PipelineView:
     unread: tuple[Unread, ...] = ()
 
 
-def pipeline_view(
-    settings: Settings,
-    environ: Mapping[str, str],
-    secrets: Secrets,
-    now: Callable[[], float],
-    newest: int,
-    reader: EventReader,
-) -> PipelineView:
-    """A pipeline now. What cannot be read is noted in it; the rest is read.
+class PipelineViewer:
+    """Reads a pipeline again and again, for one thread. What it has read of the event log, it does not read again.
 
     Args:
         settings: the pipeline's.
         environ: the environment variables.
         secrets: of the pipeline.
         now: the time in seconds since 1970.
-        newest: how many updates it has, at most.
-        reader: of its event log; what it has read before is not read again while the log has not changed.
+        newest: how many updates a view has, at most.
     """
-    as_of, layout, host = now(), settings.layout, host_name(environ)
-    check_lease = partial(liveness, layout.lease, host, now)
-    with reading_carefully(layout) as reading:
-        held = reading.read(_LOG, lambda: own_liveness(settings, environ, now), Liveness(is_held=False))
-        metrics = partial(pipeline_metrics, settings, now, check_lease, tables=True)
-        samples = reading.read("the metrics", metrics, Samples())
-        alerts = alerts_of(settings, environ, secrets)
-        return PipelineView(
-            as_of,
-            reading.read(_LOG, lambda: latest_outcome(reader.outcome, layout.lease, host, now), None),
-            reading.read(_LOG, lambda: past_updates(reader, newest, held), ()),
-            reading.read(_LOG, lambda: logged_facts(reader, now()), Logged()),
-            samples,
-            reading.read("the alerts", lambda: alerts.current(samples), ()),
-            reading.read("the lease", lambda: read_holder(layout.lease), None),
-            held.is_held,
-            tuple(reading.unread),
-        )
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        secrets: Secrets,
+        now: Callable[[], float],
+        newest: int,
+    ) -> None:
+        self._settings, self._environ, self._secrets = settings, environ, secrets
+        self._now, self._newest = now, newest
+        self._reader = EventReader(settings.layout.events)
+        self._events = FoldedEvents(settings, self._reader)
+
+    def view(self) -> PipelineView:
+        """The pipeline now. What cannot be read is noted in it; the rest is read."""
+        settings, environ, now, reader = self._settings, self._environ, self._now, self._reader
+        as_of, layout, host = now(), settings.layout, host_name(environ)
+        check_lease = partial(liveness, layout.lease, host, now)
+        with reading_carefully(layout) as reading:
+            held = reading.read(_LOG, lambda: own_liveness(settings, environ, now), Liveness(is_held=False))
+            metrics = partial(pipeline_metrics, settings, now, check_lease, tables=True, events=self._events)
+            samples = reading.read("the metrics", metrics, Samples())
+            alerts = alerts_of(settings, environ, self._secrets)
+            return PipelineView(
+                as_of,
+                reading.read(_LOG, lambda: latest_outcome(reader.outcome, layout.lease, host, now), None),
+                reading.read(_LOG, lambda: past_updates(reader, self._newest, held), ()),
+                reading.read(_LOG, lambda: logged_facts(reader, now()), Logged()),
+                samples,
+                reading.read("the alerts", lambda: alerts.current(samples), ()),
+                reading.read("the lease", lambda: read_holder(layout.lease), None),
+                held.is_held,
+                tuple(reading.unread),
+            )
