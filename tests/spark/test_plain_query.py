@@ -95,7 +95,7 @@ def same(value):
 
 
 @given(query=st.one_of(queries, mangled), limit=st.sampled_from((None, None, 0, 3)))
-@settings(max_examples=examples(25, 300), deadline=None)
+@settings(max_examples=examples(25, 150), deadline=None)
 def test_it_returns_what_spark_returns(pipeline, query, limit):
     rows = plain_query_rows(query, pipeline.project.settings, {}, (), private=False, limit=limit)
 

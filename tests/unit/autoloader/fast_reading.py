@@ -8,7 +8,7 @@ from tests.tiers import examples
 
 from headrace.autoloader.reading.plan import MalformedRecord, UnknownFields
 
-LAW = settings(max_examples=examples(60, 600), deadline=None)
+LAW = settings(max_examples=examples(60, 300), deadline=None)
 PLANS = st.sampled_from(
     [
         {},

@@ -293,7 +293,7 @@ _TYPES = st.sampled_from(
 )
 
 
-@settings(max_examples=examples(150, 1000), deadline=None)
+@settings(max_examples=examples(150, 500), deadline=None)
 @given(
     records=st.lists(_RECORDS, max_size=5),
     kinds=st.lists(_TYPES, min_size=6, max_size=6),
