@@ -51,8 +51,10 @@ verb of the command line prints as JSON.
   wait for the same are one update (`merged_into`). Up to 16 requests wait. After a day, a request expires.
 - **What was asked is recorded before it is done**, as `user_action` in
   [`operations_log`](storage.md#the-event-log): the name of the token, the address, the verb and its arguments.
-- `LOST` is a request whose process nobody has seen end, because the server was killed meanwhile. Updates are not lost: they
-  start again with their id.
+- **An update whose process was killed is started again**, after 5 seconds, and once more after a minute: it goes on where the
+  last one stopped. Each start is an update of its own (`update_id`); the request stays the same. One that somebody stops is not
+  started again.
+- `LOST` is any other request whose process nobody has seen end, because the server was killed meanwhile.
 
 `--accept-data-loss` and new tokens are for the command line alone. The expressions of `set` may have columns, literals, operators
 and common functions of SQL; anything else is refused (`SERVE.EXPRESSION`). A restore without `dry_run` needs the role `admin`.

@@ -144,6 +144,13 @@ def wait_until_writing(service: Service) -> int:
     return pid
 
 
+def kill_worker(service: Service) -> None:
+    workers = [one for one in psutil.Process(service.process.pid).children() if "headrace.worker" in one.cmdline()]
+    assert workers
+    for one in workers:
+        one.kill()
+
+
 def kill(service: Service, update: int, killed: str) -> str:
     """Kill processes, start the server again if it was one of them; the state that pages show once it is true."""
     server = service.process
@@ -181,12 +188,23 @@ def test_an_update_is_done_once_when_processes_are_killed_in_it(service: Service
     state = kill(service, pid, killed)
     report = service.report("u")
 
-    # An update that has begun is not begun again under its id; who wants it asks again, and gets the rest.
-    assert (state, report["state"]) == ("LOST", "FAILED"), report
-    service.ask("/updates", {"refresh": DATASETS}, "again")
-    assert service.report("again")["state"] == "COMPLETED"
+    # Nobody has to ask again: another update goes on where the one that was killed has stopped.
+    assert (state, report["state"]) == ("LOST", "COMPLETED"), report
+    assert [update.request_id.partition("-")[0] for update in updates(service)] == ["u", "retry"]
     assert totals(service) == WHOLE
     assert service.asked("/p/shop.json")["state"] == "COMPLETED"
+
+
+def test_an_update_goes_on_when_its_worker_is_killed(service: Service) -> None:
+    """Guards that the update has the JVM, too, and that the server starts another worker for the next one."""
+    service.ask("/updates", {"refresh": DATASETS}, "u")
+    wait_until_writing(service)
+    kill_worker(service)
+
+    assert service.report("u")["state"] == "COMPLETED"
+    service.ask("/updates", {"refresh": DATASETS}, "next")
+    assert service.report("next")["state"] == "COMPLETED"
+    assert totals(service) == WHOLE
 
 
 @pytest.mark.parametrize("killed", cases(["server"], ["both"]))

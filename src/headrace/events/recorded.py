@@ -16,6 +16,7 @@ from headrace.events.reader import EVENT_COLUMNS, EventReader, created_at
 from headrace.events.types import (
     BatchDone,
     Event,
+    FlowLagMetrics,
     FlowStateChanged,
     StreamProgress,
     TableEvaluated,
@@ -136,7 +137,7 @@ def reports_of_flows(reader: EventReader, flows: Collection[str], newest: int) -
     if not flows:
         return []
     names = ", ".join(map(sql_literal, sorted(flows)))
-    kinds = ", ".join(f"'{kind.event_type}'" for kind in (BatchDone, StreamProgress, TableEvaluated))
+    kinds = ", ".join(f"'{kind.event_type}'" for kind in (BatchDone, StreamProgress, FlowLagMetrics, TableEvaluated))
     numbered = (
         "SELECT id, row_number() OVER (PARTITION BY origin['flow_name'], event_type ORDER BY id DESC) AS number "  # noqa: S608 - our words
         f"FROM events WHERE level = '{Level.METRICS.value}' AND event_type IN ({kinds}) "

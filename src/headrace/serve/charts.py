@@ -15,7 +15,6 @@ _BAR_WIDTH, _BAR_STEP, _BAR_HEIGHT = 7, 10, 26
 _SPARK_WIDTH, _SPARK_HEIGHT = 180, 30
 _SHARE_WIDTH, _SHARE_HEIGHT = 420, 70
 _DAY_STEP, _DAY_HEIGHT = 5, 26
-_SHARE_WIDTH, _SHARE_HEIGHT = 420, 70
 _CHART_WIDTH, _CHART_HEIGHT = 920, 180
 _ROW_HEIGHT = 28
 _TICKS = 4
@@ -91,6 +90,18 @@ def share_bars(shares: Sequence[float]) -> dict[str, Any] | None:
         height = max(round(one / top * _SHARE_HEIGHT, 1), 2.0) if one else 1.0
         y = round(_SHARE_HEIGHT - height, 1)
         bars.append({"x": round(place * step, 2), "y": y, "height": height, "is_empty": not one})
+    return {"width": _SHARE_WIDTH, "height": _SHARE_HEIGHT, "bar": round(step * 0.75, 2), "bars": bars, "top": top}
+
+
+def value_bars(values: Sequence[float]) -> dict[str, Any]:
+    """Values as bars, oldest first, of which the highest fills the height. One above zero is seen, however small."""
+    top = max(values, default=0)
+    step = _SHARE_WIDTH / max(len(values), 20)
+    bars = []
+    for place, one in enumerate(values):
+        height = max(round(one / top * _SHARE_HEIGHT, 1), 2.0) if one > 0 else 1.0
+        y = round(_SHARE_HEIGHT - height, 1)
+        bars.append({"x": round(place * step, 2), "y": y, "height": height, "is_empty": one <= 0})
     return {"width": _SHARE_WIDTH, "height": _SHARE_HEIGHT, "bar": round(step * 0.75, 2), "bars": bars, "top": top}
 
 

@@ -201,7 +201,8 @@ def test_while_another_update_runs_a_request_waits_with_its_id():
     [
         (RUN, Ended(0, {}), RequestState.COMPLETED),
         (RUN, Ended(1, {"error": {"code": "FLOW.FAILED"}}), RequestState.FAILED),
-        (RUN, Ended(-9, None), RequestState.FAILED),
+        (RUN, Ended(-9, None), RequestState.WAITING),
+        (actions.apply(Path("p")), Ended(-9, None), RequestState.FAILED),
         (RUN, Ended(130, {}), RequestState.CANCELED),
         # With its id it runs again, and the event log says whether it has run.
         (RUN, Ended(None, {"update_id": "u1"}), RequestState.WAITING),
@@ -212,6 +213,24 @@ def test_while_another_update_runs_a_request_waits_with_its_id():
 )
 def test_the_end_of_a_process_is_the_state_of_its_request(action, ended, state):
     assert after(begun(asked(action=action), NOW, "here"), ended, NOW).state is state
+
+
+@pytest.mark.parametrize("ended", [Ended(-9, None), Ended(1, {"update_id": "u1", "state": "LOST"})])
+def test_an_update_that_was_killed_is_started_again_twice(ended):
+    """Guards that nobody has to ask again, that each start is an update of its own, and that it ends."""
+    request, ids, now = asked(), [], NOW
+    while not request.state.has_ended:
+        assert next_to_start([replace(request, is_recorded=True)], Lane.UPDATE, now - 0.1) is None or not ids
+        ids.append(request.update_request_id)
+        request = after(begun(request, now, "here"), ended, now)
+        now = request.not_before
+
+    assert (ids[0], request.state) == ("r1", RequestState.FAILED)
+    assert [one[:8] for one in ids[1:]] == ["retry-1-", "retry-2-"]
+    # As long as the command line takes them, whatever the client has chosen.
+    assert len(asked("x" * 100, retries=2).update_request_id) < 100
+    stopped = replace(begun(asked(), NOW, "here"), is_stopping=True)
+    assert after(stopped, Ended(-15, None), NOW).state is RequestState.CANCELED
 
 
 def test_after_a_kill_what_waits_is_run_and_what_ran_is_found(pipeline):

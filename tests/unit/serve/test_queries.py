@@ -198,6 +198,10 @@ def test_a_server_that_only_reads_runs_no_queries(busy_shop, served):
     assert (api.status, sent.status) == (404, 405)
 
 
+def test_a_page_of_a_preview_has_json(asking):
+    assert asking.call("/p/shop/preview.json?dataset=orders").json["dataset"] == "orders"
+
+
 def test_a_dataset_is_previewed_from_its_page(asking):
     page = asking.call("/p/shop/d/orders").text
     answer = send(asking, "/p/shop/preview", dataset="--help")

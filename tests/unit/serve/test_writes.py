@@ -154,7 +154,10 @@ def test_a_request_with_a_key_is_done_once_and_answered_in_the_same_way(busy_sho
         again = post(browser, "/updates", document, idempotency_key="night-1")
         other_body = post(browser, "/updates", {}, idempotency_key="night-1")
         other_route = post(browser, "/validate", {}, idempotency_key="night-1")
-        wrong = [post(browser, "/updates", {}, idempotency_key=key) for key in ("a b", "x" * 101, "schedule-1", "")]
+        wrong = [
+            post(browser, "/updates", {}, idempotency_key=key)
+            for key in ("a b", "x" * 101, "schedule-1", "retry-1-a", "")
+        ]
 
     assert (again.status, again.body, again.headers["location"]) == (202, first.body, f"{P}/requests/night-1")
     for answer in (other_body, other_route):

@@ -1,7 +1,7 @@
 """A request, its states, and the document that has all of them. Pure.
 
 Law: a request that was answered is in the document, in one state, until it is removed because of its age. One that can
-be repeated runs until its end is known; any other one is started at most once.
+be repeated runs until its end is known, and starts again if its process was killed; any other one starts at most once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from enum import Enum
 from hashlib import sha256
 from typing import Any
 
+from headrace.model.outcome import UpdateState
+
 _FORMAT = 1
 _DAY_S = 86_400.0
 # What has ended is kept for so long, and so many of them; what waits longer is not run any more.
@@ -22,8 +24,12 @@ _EXPIRES_AFTER_S = _DAY_S
 MOST_WAITING = 16
 # How long a request waits for whoever holds the lease of the pipeline.
 BUSY_PAUSE_S = 15.0
+# How long after the end of a process that was killed its update is started again, each time.
+RETRY_PAUSES_S = (5.0, 60.0)
 # Exit codes of the command line.
 _DONE, _LEASED, _INTERRUPTED = 0, 3, 130
+# What the ids of retries begin with; no client may choose such an id.
+RETRY_PREFIX = "retry-"
 
 
 class UnreadableRequests(ValueError):
@@ -104,6 +110,7 @@ class Request:
         pid: of its process.
         process_started_at: tells the process apart from a later one with its id.
         is_stopping: somebody has asked it to stop.
+        retries: how often it was started again after its process was killed.
         merged_into: the request whose update answers this one too; empty for none.
         exit_code: of the command line; None if it is unknown.
         update_id: of the update that ran.
@@ -125,6 +132,7 @@ class Request:
     pid: int | None = None
     process_started_at: float | None = None
     is_stopping: bool = False
+    retries: int = 0
     merged_into: str = ""
     exit_code: int | None = None
     update_id: str = ""
@@ -135,6 +143,11 @@ class Request:
     def file_name(self) -> str:
         """The beginning of the names of its files."""
         return file_name_of(self.id)
+
+    @property
+    def update_request_id(self) -> str:
+        """What its update is asked for by: each of them runs once at most."""
+        return f"{RETRY_PREFIX}{self.retries}-{_digest(self.id)}" if self.retries else self.id
 
     def to_json(self) -> dict[str, Any]:
         """The request for readers."""
@@ -178,7 +191,11 @@ class Ended:
 
 def file_name_of(request_id: str) -> str:
     """The beginning of the names of the files of a request."""
-    return f"request-{sha256(request_id.encode()).hexdigest()[:24]}"
+    return f"request-{_digest(request_id)}"
+
+
+def _digest(request_id: str) -> str:
+    return sha256(request_id.encode()).hexdigest()[:24]
 
 
 def begun(request: Request, now: float, host: str) -> Request:
@@ -202,8 +219,15 @@ def after(request: Request, ended: Ended, now: float) -> Request:
     if ended.exit_code == _LEASED and not request.is_stopping:
         # Another update runs, or another process with the same id: it waits for them.
         return replace(known, state=RequestState.WAITING, not_before=now + BUSY_PAUSE_S)
-    if ended.exit_code is None and request.action.repeats and not request.is_stopping:
-        return replace(known, state=RequestState.WAITING, not_before=now)
+    if request.action.repeats and not request.is_stopping:
+        if ended.exit_code is None:
+            return replace(known, state=RequestState.WAITING, not_before=now)
+        # The update of the request was killed with its server, or its process was.
+        was_killed = ended.exit_code < 0 or document.get("state") == UpdateState.LOST.value
+        if was_killed and request.retries < len(RETRY_PAUSES_S):
+            pause_s = RETRY_PAUSES_S[request.retries]
+            again = replace(known, state=RequestState.WAITING, retries=request.retries + 1, not_before=now + pause_s)
+            return replace(again, message="Its process was killed. It is started again, and goes on where it stopped.")
     return replace(known, state=_last_state(request, ended, code), ended_at=now)
 
 

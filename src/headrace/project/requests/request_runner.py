@@ -132,7 +132,7 @@ class RequestRunner:
         self._book.store(started)
         words = [*verb.split(" "), *one.action.arguments]
         # If a process with this id lives, or has run an update, the event log and the lease say so.
-        options = ["--cause=API_CALL", f"--request-id={one.id}"] if verb == "run" else []
+        options = ["--cause=API_CALL", f"--request-id={one.update_request_id}"] if verb == "run" else []
         try:
             child = self._runner.start_verb(one.file_name, [words[0], *options, *words[1:]])
         except OSError as error:

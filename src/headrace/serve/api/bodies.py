@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from headrace.errors import PipelineError, raise_all
+from headrace.project.requests.request import RETRY_PREFIX
 from headrace.serve.api.routes import (
     LONGEST_QUERY,
     LONGEST_TEXT,
@@ -26,8 +27,8 @@ JSON_TYPE = "application/json"
 # The longest command line is far longer; the file of all requests has many of them.
 _MOST_CHARACTERS = 8200
 _KEY = re.compile(r"[A-Za-z0-9._:@-]{1,100}")
-# The scheduler makes such ids itself.
-_RESERVED = "schedule-"
+# The scheduler and the queue make such ids themselves.
+_RESERVED = ("schedule-", RETRY_PREFIX)
 
 
 @dataclass(frozen=True)

@@ -205,6 +205,7 @@ _SHAPES: Mapping[str, Shape] = {
         "lag": [{"source": "text", "seconds": "number?", "rows": "number?"}],
         "error": "#Error?",
         "batches": [{"epoch": "whole", "batch_id": "whole", "recorded_at": "time?", "duration_ms": "number?"}],
+        "history": [{"name": "text", "unit": "text", "points": [{"at": "time", "value": "number"}]}],
     },
     "UpdateReport": {
         "name": "text",

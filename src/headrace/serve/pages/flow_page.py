@@ -13,9 +13,10 @@ from headrace.metrics.metric import Metric
 from headrace.model.stream_progress import PHASES, BatchTiming
 from headrace.options.nearest import did_you_mean
 from headrace.project.inspection.pipeline_view import PipelineView
-from headrace.serve.charts import stacked_bars
+from headrace.serve.charts import stacked_bars, value_bars
 from headrace.serve.formats import iso
 from headrace.serve.pages.facts import error_facts, flow_facts, flow_values
+from headrace.serve.pages.flow_history import flow_history
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 
@@ -47,7 +48,8 @@ def flow_page(pipeline: ServedPipeline, name: str) -> Page:
     defined = view.logged.flows.get(name)
     if defined is None:
         raise PipelineError("SERVE.NO_PAGE", what=f'flow "{name}"', suggestion=did_you_mean(name, [*view.logged.flows]))
-    batches = _batches(pipeline.reports([name]))[:_BATCHES]
+    reports = pipeline.reports([name])
+    batches, history = _batches(reports)[:_BATCHES], flow_history(reports)
     timed = [batch for batch in batches if batch["duration_ms"] is not None]
     used = {phase for batch in timed for phase in batch["phases_ms"]}
     phases = [phase for phase in _ORDER if phase in used]
@@ -67,8 +69,10 @@ def flow_page(pipeline: ServedPipeline, name: str) -> Page:
         "phases": phases,
         "batches": batches,
         "untimed_batches": len(batches) - len(timed),
+        "history": history,
     }
-    return Page("flow.html", name, document, {"batches": stacked_bars(timed, phases)})
+    measures = [value_bars([point["value"] for point in one["points"]]) for one in history]
+    return Page("flow.html", name, document, {"batches": stacked_bars(timed, phases), "history": measures})
 
 
 def _definition(defined: FlowDefined) -> dict[str, Any]:

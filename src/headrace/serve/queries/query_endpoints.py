@@ -181,7 +181,7 @@ def query_routes(queries: Queries, framed: Framed, *, is_read_only: bool) -> lis
     ]
     return [
         *(Route(path, framed(queries.sql, "sql")) for path in ("/p/{slug}/sql", "/p/{slug}/sql.json")),
-        Route("/p/{slug}/preview", framed(queries.preview, "graph")),
+        *(Route(path, framed(queries.preview, "graph")) for path in ("/p/{slug}/preview", "/p/{slug}/preview.json")),
         *([] if is_read_only else sent),
     ]
 
