@@ -52,14 +52,17 @@ def test_a_column_has_its_sources_and_how_they_are_used_those_outside_with_their
 
 
 def test_a_column_has_the_columns_and_rows_of_other_datasets_that_read_it():
-    facts = lineage_facts("orders", ["id", "Amount", "status"], [flow(REVENUE), flow(None, "copy", "copy")])
+    cut = ColumnLineage(is_complete=False)
+    readers = [flow(REVENUE), flow(None, "copy", "copy"), flow(cut, "wide", "wide")]
+
+    facts = lineage_facts("orders", ["id", "Amount", "status"], readers)
 
     total = {"dataset": "revenue", "column": "total", "use": "AGGREGATION", "is_direct": True}
     rows = {"dataset": "revenue", "column": None, "use": "FILTER", "is_direct": False}
     # Spark does not mind the case of names.
     found = {one["column"]: one["read_by"]["uses"] for one in facts["columns"]}
     assert found == {"id": [], "Amount": [total], "status": [rows]}
-    assert facts["unknown_readers"] == ["copy"]
+    assert facts["unknown_readers"] == ["copy", "wide"]
 
 
 def test_columns_of_several_flows_are_joined_with_what_computes_values_first():

@@ -26,7 +26,7 @@ def lineage_facts(dataset: str, columns: Sequence[str], flows: Iterable[FlowDefi
     into, readers = _split(dataset, flows)
     known = [flow for flow in into if flow.columns is not None]
     sources, row_sources = _sources(known)
-    targets, unknown_readers = _targets(dataset, readers)
+    targets = _targets(dataset, readers)
     names: dict[str, str] = {}
     for name in (*columns, *(name for name, _ in sources.values()), *(name for name, _ in targets.values())):
         names.setdefault(name.casefold(), name)
@@ -45,7 +45,10 @@ def lineage_facts(dataset: str, columns: Sequence[str], flows: Iterable[FlowDefi
         "rows": _listed([_source(use) for use in row_sources]),
         "is_complete": all(flow.columns is None or flow.columns.is_complete for flow in into),
         "unknown_flows": [flow.flow for flow in into if flow.columns is None],
-        "unknown_readers": list(dict.fromkeys(unknown_readers)),
+        # Those that may read more columns than are known.
+        "unknown_readers": list(
+            dict.fromkeys(flow.dataset for flow in readers if flow.columns is None or not flow.columns.is_complete)
+        ),
     }
 
 
@@ -66,26 +69,18 @@ def _sources(flows: Iterable[FlowDefined]) -> tuple[dict[str, tuple[str, list[Co
     return {key: (name, _direct_first(uses)) for key, (name, uses) in found.items()}, unique(rows)
 
 
-def _targets(
-    dataset: str, readers: Iterable[FlowDefined]
-) -> tuple[dict[str, tuple[str, list[dict[str, Any]]]], list[str]]:
-    """What reads each column, by its folded name with the name itself; and datasets whose lineage is unknown."""
+def _targets(dataset: str, readers: Iterable[FlowDefined]) -> dict[str, tuple[str, list[dict[str, Any]]]]:
+    """What reads each column, by its folded name with the name itself."""
     found: dict[str, tuple[str, dict[tuple[str, str | None, str], dict[str, Any]]]] = {}
-    unknown = []
     for flow in readers:
-        lineage = flow.columns
-        if lineage is None:
-            unknown.append(flow.dataset)
+        if flow.columns is None:
             continue
-        uses = [(column.name, use) for column in lineage.columns for use in column.uses]
-        for target, use in (*uses, *((None, use) for use in lineage.rows)):
+        uses = [(column.name, use) for column in flow.columns.columns for use in column.uses]
+        for target, use in (*uses, *((None, use) for use in flow.columns.rows)):
             if use.dataset == dataset:
                 _, by = found.setdefault(use.column.casefold(), (use.column, {}))
                 by[flow.dataset, target, use.use.value] = {"dataset": flow.dataset, "column": target, **_how(use)}
-    ordered = {
-        key: (name, sorted(by.values(), key=lambda one: not one["is_direct"])) for key, (name, by) in found.items()
-    }
-    return ordered, unknown
+    return {key: (name, sorted(by.values(), key=lambda one: not one["is_direct"])) for key, (name, by) in found.items()}
 
 
 def _direct_first(uses: Iterable[ColumnUse]) -> list[ColumnUse]:
