@@ -21,6 +21,7 @@ from headrace.events.types import (
     ExternalInput,
     FlowDefined,
     FlowLagMetrics,
+    RowsSampled,
     SinkDefined,
     UpdateStateChanged,
 )
@@ -180,6 +181,8 @@ def _update(shop: Shop, number: int) -> list[Event | tuple[float, Event]]:
             at = shop.clock.at + timedelta(seconds=20)
             events += [(3, batch(batch_id, failed=rows, flow=flow)), progress(batch_id, at, flow=flow)]
         events += [(number, state(flow, FlowState.COMPLETED, duration_s=8.0 + number))]
+    row = '{"id":41,"amount":-3.50,"customer":"Ann"}'
+    events += [RowsSampled("orders", "orders", 0, 2 * number - 1, "valid", (row,))] if is_last else []
     lag = TableLag("landing", 2, 40, 4096, shop.clock.at)
     events += [FlowLagMetrics("orders", "orders", tables=(lag,))]
     events += [state("revenue_by_day", FlowState.STARTING)]

@@ -1,19 +1,22 @@
-"""The lineage of a dataset's columns on its page: what they come from, what reads them, and what is not recorded."""
+"""The lineage of a dataset's columns on its page: what they come from, and what reads them; and samples of its rows."""
 
 from __future__ import annotations
 
+import json
 import re
 
 from tests.unit.serve.conftest import definitions, plain
 
-from headrace.events.types import DatasetDefined, FlowDefined
+from headrace.events.types import DatasetDefined, FlowDefined, RowsSampled
 from headrace.model.column_lineage import ColumnLineage, ColumnUse, OutputColumn, Use
 from headrace.model.dataset_id import DatasetId
 from headrace.model.datasets import Kind
 from headrace.serve.pages.lineage_facts import MOST_COLUMNS, MOST_USES, lineage_facts
+from headrace.serve.pages.sampled_rows import MOST_CHARACTERS, MOST_ROWS
+from headrace.serve.roles import Role
 
 AMOUNT = ColumnUse("orders", "amount", Use.AGGREGATION)
-STATUS = ColumnUse("orders", "status", Use.FILTER)
+STATUS = ColumnUse("orders", "Status", Use.FILTER)
 RATE = ColumnUse(DatasetId("s3://rates", "daily"), "rate", Use.IDENTITY)
 REVENUE = ColumnLineage((OutputColumn("total", (AMOUNT,)), OutputColumn("rate", (RATE,))), (STATUS,))
 
@@ -93,10 +96,10 @@ def test_the_page_shows_the_lineage_and_links_to_the_pages_of_other_datasets(sho
 
     assert "total orders.amount aggregation no column" in read(revenue)
     assert "rate s3://rates daily.rate no column" in read(revenue)
-    assert "Rows depend onorders.status filter" in read(revenue)
+    assert "Rows depend onorders.Status filter" in read(revenue)
     assert '<a href="/p/shop/d/orders"><bdi>orders</bdi></a>' in lineage_in(revenue)
     assert "amount not recorded revenue.total aggregation" in read(orders)
-    assert "status not recorded revenue, its rows filter" in read(orders)
+    assert "Status not recorded revenue, its rows filter" in read(orders)
 
 
 def test_the_page_and_the_api_have_the_same_facts(shop, served):
@@ -136,3 +139,48 @@ def test_names_of_columns_cannot_be_code_of_the_page(shop, served):
     found = [lineage_in(browser.call(f"/p/shop/d/{name}").text) for name in ("revenue", "orders")]
 
     assert all("<img" not in html and "&lt;img src=x" in html for html in found)
+
+
+SAMPLE = RowsSampled("orders", "orders", 0, 3, "valid", ('{"mail":"<script>ann@example.com"}', '{"id":1}'))
+
+
+def test_operators_see_the_newest_rows_that_violated_expectations_and_viewers_see_what_they_need(shop, served):
+    shop.update("u1", *definitions(), SAMPLE)
+    browser = served(shop)
+    viewer = browser.tokens.add("bob", Role.VIEWER, shop.clock.seconds())
+
+    def page(token, ending=""):
+        return browser.call(f"/p/shop/d/orders{ending}", authorization=f"Bearer {token}")
+
+    assert "&lt;script&gt;ann@example.com" in page(browser.token).text
+    assert [one["row"] for one in page(browser.token, ".json").json["samples"]["rows"]] == list(SAMPLE.rows)
+    assert "ann@example" not in page(viewer).text + page(viewer, ".json").text
+    assert "they need the role operator" in page(viewer).text
+
+
+def test_the_document_of_the_api_has_no_rows(shop, served):
+    shop.update("u1", *definitions(), SAMPLE)
+    browser = served(shop)
+
+    found = browser.call("/api/v1/pipelines/shop/datasets/orders", authorization=f"Bearer {browser.token}")
+
+    assert found.status == 200
+    assert "ann@example" not in found.text
+
+
+def test_samples_are_bounded_and_the_page_says_that_there_are_more(shop, served):
+    rows = tuple(json.dumps({"text": "x" * 5_000, "number": number}) for number in range(60))
+    shop.update("u1", *definitions(), RowsSampled("orders", "orders", 0, 3, "valid", rows))
+    browser = served(shop).sign_in()
+
+    samples = browser.call("/p/shop/d/orders.json").json["samples"]
+
+    assert (len(samples["rows"]), samples["more"]) == (MOST_ROWS, True)
+    assert {len(one["row"]) for one in samples["rows"]} == {MOST_CHARACTERS}
+
+
+def test_without_samples_the_page_says_which_setting_keeps_them(shop, served):
+    shop.update("u1", *definitions())
+    browser = served(shop).sign_in()
+
+    assert "headrace.broken_rows.samples" in browser.call("/p/shop/d/orders").text

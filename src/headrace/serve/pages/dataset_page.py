@@ -13,6 +13,7 @@ from headrace.events.types import BatchDone, DatasetDefined, TableEvaluated
 from headrace.metrics import catalogue
 from headrace.model.expectations import ExpectationCount
 from headrace.model.names import InvalidName
+from headrace.model.schema import Schema
 from headrace.options.nearest import did_you_mean
 from headrace.project.inspection.code_places import code_texts
 from headrace.project.inspection.pipeline_view import PipelineView
@@ -82,7 +83,7 @@ def dataset_page(pipeline: ServedPipeline, name: str, asked: Asked | None = None
         "code": _code(pipeline, name),
         "columns": [] if schema is None else column_facts(schema),
         "no_columns": None if schema is not None else _OLD_LOG,
-        "lineage": lineage_facts(name, [] if schema is None else schema.names, view.logged.flows.values()),
+        "lineage": pipeline.remembered.of(("lineage", name), lambda: _lineage(view, name, schema)),
         "schema_history": schema_history(_definitions(pipeline, name)),
         "partition_by": [] if defined is None else list(defined.partition_by),
         "cluster_by": [] if defined is None else list(defined.cluster_by),
@@ -95,6 +96,10 @@ def dataset_page(pipeline: ServedPipeline, name: str, asked: Asked | None = None
 
 def _version(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _lineage(view: PipelineView, name: str, schema: Schema | None) -> dict[str, Any]:
+    return lineage_facts(name, () if schema is None else schema.names, view.logged.flows.values())
 
 
 def _definitions(pipeline: ServedPipeline, name: str) -> list[Recorded]:
