@@ -18,7 +18,7 @@ from headrace.alerts.outbox import Letter
 from headrace.alerts.store import StoredAlerts, write_alerts
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
-from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
+from headrace.events.types import Event, FlowStateChanged, RowsSampled, UpdateStateChanged, Warned
 from headrace.events.upkeep import TableMaintained
 from headrace.model.alert_rules import Severity
 from headrace.model.column_lineage import ColumnLineage, ColumnUse, OutputColumn, Use
@@ -61,6 +61,7 @@ def attacked_shop(shop: Shop) -> Shop:
         error = {"code": attack, "message": attack, "detail": attack, "hint": attack, "location": {"file": attack}}
         failed += [FlowStateChanged(attack, attack, FlowState.STARTING, attempt=1)]
         failed += [FlowStateChanged(attack, attack, FlowState.FAILED, reason=attack, attempt=1, error=error)]
+        failed += [RowsSampled(attack, attack, 0, 0, attack, (json.dumps({attack: attack}, ensure_ascii=False),))]
         failed += [Warned(attack, attack, flow=attack, dataset=attack)]
     shop.update("u1", *defined, *failed, UpdateStateChanged(UpdateState.FAILED, error), cause=ATTACKS[0])
     _attack_storage(shop)
