@@ -21,9 +21,12 @@ from headrace.events.types import (
     ExternalInput,
     FlowDefined,
     FlowLagMetrics,
+    RowsSampled,
     SinkDefined,
     UpdateStateChanged,
 )
+from headrace.model.column_lineage import ColumnLineage, ColumnUse, OutputColumn, Use
+from headrace.model.dataset_id import DatasetId
 from headrace.model.datasets import Kind
 from headrace.model.outcome import FlowState, TableLag, UpdateCause, UpdateState
 from headrace.plan.plan_file import PlanFile
@@ -50,6 +53,27 @@ def orders():
 _UPDATES = 6
 _PLAN = "pl-20261120-3f9c"
 _SAVEPOINT = "sp-20261120T120000Z-7e57"
+_CLEAN_ORDERS = ColumnLineage(
+    (
+        OutputColumn("id", (ColumnUse("orders", "id", Use.IDENTITY),)),
+        OutputColumn("amount", (ColumnUse("orders", "amount", Use.TRANSFORMATION),)),
+        OutputColumn("country", (ColumnUse("customers", "country", Use.IDENTITY),)),
+        OutputColumn("source", ()),
+    ),
+    (
+        ColumnUse("orders", "customer_id", Use.JOIN),
+        ColumnUse("customers", "id", Use.JOIN),
+        ColumnUse("orders", "amount", Use.FILTER),
+    ),
+)
+_REVENUE_BY_DAY = ColumnLineage(
+    (
+        OutputColumn("day", (ColumnUse("clean_orders", "ordered_at", Use.TRANSFORMATION),)),
+        OutputColumn("revenue", (ColumnUse("clean_orders", "amount", Use.AGGREGATION),)),
+        OutputColumn("rate", (ColumnUse(DatasetId("s3://rates", "daily/rates"), "rate", Use.AGGREGATION),)),
+    ),
+    (ColumnUse("clean_orders", "ordered_at", Use.GROUP_BY),),
+)
 _TABLES = ("orders", "customers", "clean_orders", "revenue_by_day")
 
 
@@ -78,6 +102,8 @@ PAGES = (
     ServedPage("dataset", "/p/shop/d/orders"),
     ServedPage("versions", "/p/shop/d/orders?from=0&to=3"),
     ServedPage("view", "/p/shop/d/revenue_by_country"),
+    ServedPage("lineage", "/p/shop/d/clean_orders"),
+    ServedPage("lineage-outside", "/p/shop/d/revenue_by_day"),
     ServedPage("sink", "/p/shop/d/orders_out"),
     ServedPage("flow", "/p/shop/f/orders"),
     ServedPage("failed-flow", "/p/shop/f/revenue_by_country"),
@@ -132,8 +158,14 @@ def _definitions() -> tuple[Event, ...]:
         SinkDefined("orders_out", "kafka"),
         FlowDefined("orders", "orders", external_inputs=(ExternalInput("auto loader", "/data/landing/orders"),)),
         FlowDefined("customers", "customers", external_inputs=(ExternalInput("kafka", "customers"),)),
-        FlowDefined("clean_orders", "clean_orders", ("orders", "customers"), trigger="as soon as possible"),
-        FlowDefined("revenue_by_day", "revenue_by_day", ("clean_orders",), mode="MATERIALIZED_VIEW"),
+        FlowDefined(
+            *("clean_orders", "clean_orders", ("orders", "customers")),
+            trigger="as soon as possible",
+            columns=_CLEAN_ORDERS,
+        ),
+        FlowDefined(
+            "revenue_by_day", "revenue_by_day", ("clean_orders",), mode="MATERIALIZED_VIEW", columns=_REVENUE_BY_DAY
+        ),
         FlowDefined("revenue_by_country", "revenue_by_country", ("clean_orders",), mode="MATERIALIZED_VIEW"),
         FlowDefined("publish", "orders_out", ("clean_orders",), mode="UPDATE"),
     )
@@ -149,6 +181,8 @@ def _update(shop: Shop, number: int) -> list[Event | tuple[float, Event]]:
             at = shop.clock.at + timedelta(seconds=20)
             events += [(3, batch(batch_id, failed=rows, flow=flow)), progress(batch_id, at, flow=flow)]
         events += [(number, state(flow, FlowState.COMPLETED, duration_s=8.0 + number))]
+    row = '{"id":41,"amount":-3.50,"customer":"Ann"}'
+    events += [RowsSampled("orders", "orders", 0, 2 * number - 1, "valid", (row,))] if is_last else []
     lag = TableLag("landing", 2, 40, 4096, shop.clock.at)
     events += [FlowLagMetrics("orders", "orders", tables=(lag,))]
     events += [state("revenue_by_day", FlowState.STARTING)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,9 +18,11 @@ from headrace.alerts.outbox import Letter
 from headrace.alerts.store import StoredAlerts, write_alerts
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
-from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
+from headrace.events.types import Event, FlowStateChanged, RowsSampled, UpdateStateChanged, Warned
 from headrace.events.upkeep import TableMaintained
 from headrace.model.alert_rules import Severity
+from headrace.model.column_lineage import ColumnLineage, ColumnUse, OutputColumn, Use
+from headrace.model.dataset_id import DatasetId
 from headrace.model.outcome import FlowState, UpdateCause, UpdateState
 from headrace.plan.plan_file import PlanFile
 from headrace.schedules.state import Firing, LastRun, Run, State, state_text
@@ -48,13 +51,17 @@ def attacked_shop(shop: Shop) -> Shop:
     """The shop, with attacks in its event log, its storage and its settings."""
     defined: list[Event] = []
     failed: list[Event] = []
-    for attack in ATTACKS:
+    for attack, other in pairwise((*ATTACKS, "last")):
         table, _, _, flow, *_ = definitions()
         defined += [replace(table, dataset=attack, comment=attack, expectations=(attack,))]
-        defined += [replace(flow, flow=attack, dataset=attack, comment=attack, trigger=attack, inputs=(attack + "x",))]
+        defined += [
+            replace(flow, flow=attack, dataset=attack, comment=attack, trigger=attack, inputs=(attack + "x", other))
+        ]
+        defined[-1] = replace(defined[-1], columns=_attacking_lineage(attack, other))
         error = {"code": attack, "message": attack, "detail": attack, "hint": attack, "location": {"file": attack}}
         failed += [FlowStateChanged(attack, attack, FlowState.STARTING, attempt=1)]
         failed += [FlowStateChanged(attack, attack, FlowState.FAILED, reason=attack, attempt=1, error=error)]
+        failed += [RowsSampled(attack, attack, 0, 0, attack, (json.dumps({attack: attack}, ensure_ascii=False),))]
         failed += [Warned(attack, attack, flow=attack, dataset=attack)]
     shop.update("u1", *defined, *failed, UpdateStateChanged(UpdateState.FAILED, error), cause=ATTACKS[0])
     _attack_storage(shop)
@@ -81,6 +88,12 @@ def attacked_paths(slug: str) -> list[str]:
         for attack in ATTACKS
     ]
     return paths
+
+
+def _attacking_lineage(attack: str, other: str) -> ColumnLineage:
+    """Columns that come from a dataset of the pipeline and from one outside of it."""
+    uses = tuple(ColumnUse(dataset, attack, Use.JOIN) for dataset in (other, DatasetId(attack, attack)))
+    return ColumnLineage((OutputColumn(attack, uses),), uses, is_complete=False)
 
 
 def _attack_storage(shop: Shop) -> None:

@@ -189,8 +189,26 @@ _SHAPES: Mapping[str, Shape] = {
         "expectations": [{"name": "text", "passed": "number", "failed": "number"}],
         "history": [{"version": "whole", "operation": "text?", "committed_at": "time?", "update_id": "text?"}],
         "columns": [{"name": "text", "type": "text", "is_nullable": "flag", "comment": "text?"}],
+        "lineage": {
+            "is_recorded": "flag",
+            "columns": [
+                {
+                    "column": "text",
+                    "is_traced": "flag",
+                    "from": {"uses": ["#ColumnSource"], "more": "whole"},
+                    "read_by": {"uses": ["#ColumnReader"], "more": "whole"},
+                }
+            ],
+            "more_columns": "whole",
+            "rows": {"uses": ["#ColumnSource"], "more": "whole"},
+            "is_complete": "flag",
+            "unknown_flows": ["text"],
+            "unknown_readers": ["text"],
+        },
         "path": "text?",
     },
+    "ColumnSource": {"namespace": "text?", "dataset": "text", "column": "text", "use": "text", "is_direct": "flag"},
+    "ColumnReader": {"dataset": "text", "column": "text?", "use": "text", "is_direct": "flag"},
     "Flow": {
         **_FLOW_FACTS,
         "as_of": "time",

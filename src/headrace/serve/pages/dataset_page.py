@@ -1,4 +1,4 @@
-"""A dataset: what it is like now, what wrote it, its expectations and columns over time, and its code."""
+"""A dataset: what it is like now, what wrote it, its expectations, its columns and their lineage, and its code."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from headrace.events.types import BatchDone, DatasetDefined, TableEvaluated
 from headrace.metrics import catalogue
 from headrace.model.expectations import ExpectationCount
 from headrace.model.names import InvalidName
+from headrace.model.schema import Schema
 from headrace.options.nearest import did_you_mean
 from headrace.project.inspection.code_places import code_texts
 from headrace.project.inspection.pipeline_view import PipelineView
@@ -20,6 +21,7 @@ from headrace.project.inspection.table_history import schema_at, table_history
 from headrace.serve.charts import share_bars, sparkline
 from headrace.serve.formats import iso
 from headrace.serve.pages.facts import datasets_of, flow_facts, flow_values, health_of, kind_of, value_of
+from headrace.serve.pages.lineage_facts import lineage_facts
 from headrace.serve.pages.schema_facts import changes_between, column_facts, schema_history, schema_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
@@ -81,6 +83,7 @@ def dataset_page(pipeline: ServedPipeline, name: str, asked: Asked | None = None
         "code": _code(pipeline, name),
         "columns": [] if schema is None else column_facts(schema),
         "no_columns": None if schema is not None else _OLD_LOG,
+        "lineage": pipeline.remembered.of(("lineage", name), lambda: _lineage(view, name, schema)),
         "schema_history": schema_history(_definitions(pipeline, name)),
         "partition_by": [] if defined is None else list(defined.partition_by),
         "cluster_by": [] if defined is None else list(defined.cluster_by),
@@ -93,6 +96,10 @@ def dataset_page(pipeline: ServedPipeline, name: str, asked: Asked | None = None
 
 def _version(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _lineage(view: PipelineView, name: str, schema: Schema | None) -> dict[str, Any]:
+    return lineage_facts(name, () if schema is None else schema.names, view.logged.flows.values())
 
 
 def _definitions(pipeline: ServedPipeline, name: str) -> list[Recorded]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from starlette.requests import Request
@@ -19,12 +20,14 @@ from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.quarantine_page import quarantine_page
 from headrace.serve.pages.request_pages import request_page, requests_page
+from headrace.serve.pages.sampled_rows import sampled_rows
 from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
 from headrace.serve.pages.settings_page import settings_page
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
+from headrace.serve.roles import principal_of
 
 PageOf: TypeAlias = Callable[[ServedPipeline, Request, str], Page]
 
@@ -41,7 +44,10 @@ def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
 
 
 def _dataset(pipeline: ServedPipeline, request: Request, name: str) -> Page:
-    return dataset_page(pipeline, name, Asked.of(request.query_params))
+    page = dataset_page(pipeline, name, Asked.of(request.query_params))
+    # The same document in the API has no rows.
+    samples = sampled_rows(pipeline, name, principal_of(request.scope).role)
+    return replace(page, document={**page.document, "samples": samples})
 
 
 def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
