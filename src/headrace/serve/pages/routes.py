@@ -25,6 +25,7 @@ from headrace.serve.pages.settings_page import settings_page
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
+from headrace.serve.roles import principal_of
 
 PageOf: TypeAlias = Callable[[ServedPipeline, Request, str], Page]
 
@@ -49,7 +50,9 @@ def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
 
 
 def _quarantine(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
-    return quarantine_page(pipeline, _part(request), request.query_params.get("dataset", ""))
+    return quarantine_page(
+        pipeline, _part(request), request.query_params.get("dataset", ""), principal_of(request.scope).role
+    )
 
 
 def _savepoints(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
