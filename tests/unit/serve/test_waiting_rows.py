@@ -181,17 +181,18 @@ def test_long_texts_many_columns_and_records_that_are_no_objects_are_bounded(bus
     assert "The first 100 of 132 columns." in plain(page)
 
 
-def test_secrets_are_removed_before_a_text_is_cut(busy_shop, served):
+def test_secrets_are_removed_also_from_keys_and_where_a_text_is_cut(busy_shop, served):
     (busy_shop.root / "pipeline.yml").write_text("name: shop\nconfiguration: {key: '{{secrets/shop/key}}'}\n")
     hidden = "hunter2hunter2hunter2"
     environ = {"HEADRACE_SECRET_SHOP_KEY": hidden, "HEADRACE_HOST": "here"}
     nested = pa.struct([("a", pa.string()), ("b", pa.list_(pa.string()))])
     odd_rows(busy_shop, {"a": "x" * 290 + hidden, "b": [hidden]}, nested)
-    dead_letters(busy_shop, dead_letter(f'{{"{hidden}": "{hidden}"}}', "e" * 1995 + hidden))
+    dead_letters(busy_shop, dead_letter(f'{{"{hidden}": {{"{hidden}": 1}}}}', "e" * 1995 + hidden))
     visitor = as_role(served(busy_shop, environ=environ), Role.OPERATOR)
 
     texts = [visitor.call(path).text for path in (*PLACES, API)]
 
+    assert all("x" * 290 in text for text in texts)
     assert not any("hunter2" in text for text in texts)
 
 
