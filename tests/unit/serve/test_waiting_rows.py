@@ -178,6 +178,7 @@ def test_long_texts_many_columns_and_records_that_are_no_objects_are_bounded(bus
     assert (answer.status, answer.json["column_count"], len(answer.json["columns"])) == (200, 132, 100)
     assert max(len(answer.text), len(page)) < 150_000
     assert "… (cut)" in page
+    assert "headrace --output json quarantine show orders" in plain(page)
     assert "The first 100 of 132 columns." in plain(page)
 
 

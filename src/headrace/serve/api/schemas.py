@@ -283,6 +283,7 @@ _SHAPES: Mapping[str, Shape] = {
         "waiting": "whole",
         "columns": ["text"],
         "column_count": "whole",
+        "is_cut": "flag",
         "rows": [
             {
                 "rules": ["text"],

@@ -64,11 +64,13 @@ def waiting_facts(pipeline: ServedPipeline, dataset: str, rule: str, limit: int 
 def _facts(found: WaitingRows, pipeline: ServedPipeline) -> dict[str, Any]:
     columns = list(dict.fromkeys(column for row in found.rows for column in row.values))
     shown = columns[:_MOST_COLUMNS]
+    rows = [_row(row, shown, pipeline) for row in found.rows]
     return {
         "waiting": found.total,
         "columns": shown,
         "column_count": len(columns),
-        "rows": [_row(row, shown, pipeline) for row in found.rows],
+        "is_cut": any(one is not None and one["is_cut"] for row in rows for one in (row["error"], *row["values"])),
+        "rows": rows,
     }
 
 
