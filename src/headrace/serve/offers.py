@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from headrace.serve.roles import Principal, Role
+from headrace.serve.roles import Principal, Role, refusal
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,12 @@ class Offers:
 
     def refusal(self, operation: str) -> str:
         """Why this role cannot do it; empty if it can."""
-        needed, role = self.roles[operation], self.principal.role
-        return "" if role.includes(needed) else f"Needs the role {needed.value}; yours is {role.value}."
+        return refusal(self.principal.role, self.roles[operation])
 
     @property
     def admin_refusal(self) -> str:
         """Why only an admin can do something; empty for an admin."""
-        role = self.principal.role
-        return "" if role.includes(Role.ADMIN) else f"Needs the role {Role.ADMIN.value}; yours is {role.value}."
+        return refusal(self.principal.role, Role.ADMIN)
 
     @property
     def user(self) -> str:

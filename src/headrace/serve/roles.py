@@ -29,9 +29,14 @@ class Role(str, Enum):
         return order.index(self) >= order.index(needed)
 
 
+def refusal(role: Role, needed: Role) -> str:
+    """Why a role cannot do what another one may; empty if it can."""
+    return "" if role.includes(needed) else f"Needs the role {needed.value}; yours is {role.value}."
+
+
 _MEANINGS = {
-    Role.VIEWER: "sees pages and facts, and no rows of tables",
-    Role.OPERATOR: "also starts and stops updates, replays, maintains, makes savepoints and plans, answers alerts",
+    Role.VIEWER: "sees pages and facts, and no rows of tables or quarantines",
+    Role.OPERATOR: "sees rows; runs and stops updates, replays, maintains, makes savepoints and plans, answers alerts",
     Role.APPROVER: "also approves and rejects plans",
     Role.ADMIN: "also pauses and resumes schedules, restores and removes savepoints, rolls plans back",
 }

@@ -33,6 +33,7 @@ def document(*datasets, **more):
         "not_counted": 0,
         "dataset_count": len(datasets),
         "datasets": [*datasets],
+        "waiting": None,
         **more,
     }
 

@@ -20,4 +20,5 @@ __all__ = [
     "table_diffs",
     "table_history",
     "update_trace",
+    "waiting_rows",
 ]

@@ -8,10 +8,11 @@ from headrace.delta_log.lateness import measure_lateness
 from headrace.delta_log.tables import count_rows, open_table_log, query_rows
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness
-from headrace.model.names import QUARANTINE_SUFFIX, InvalidName, Naming, quoted
+from headrace.model.names import InvalidName, Naming
 from headrace.model.rows import Rows
 from headrace.options.nearest import did_you_mean
 from headrace.project.inspection.open_rows import dead_letter_tables, quarantine_tables
+from headrace.project.inspection.waiting_rows import unreadable_quarantine
 from headrace.settings.storage import StorageLayout
 from headrace.storage.dead_letter_tables import QUERY_FAILED, SINK_REFUSED
 from headrace.storage.inventory import stored_tables
@@ -74,9 +75,7 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
             found += query_rows(open_delta(tables[wanted]), query)
         except Exception as error:
             # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
-            table = f"{wanted}{QUARANTINE_SUFFIX}"
-            select = f"SELECT * FROM {quoted(*table.split('.'))}"  # noqa: S608 - a table that is there, its name quoted
-            raise PipelineError("QUARANTINE.UNREADABLE", name=text, query=select, reason=error) from error
+            raise unreadable_quarantine(wanted, error) from error
         columns |= dict.fromkeys(field.name for field in open_delta(tables[wanted]).schema().fields)
     others = (name for name in columns if name not in _FIRST_COLUMNS)
     shown = (*(name for name in _FIRST_COLUMNS if name in columns), *others)

@@ -10,13 +10,16 @@ from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.requests.plan_files import saved_plans
 from headrace.project.requests.request_file import stored_requests
 from headrace.project.requests.request_results import result_of
+from headrace.serve.api.routes import DEFAULT_WAITING, MOST_WAITING
 from headrace.serve.formats import iso
 from headrace.serve.pages.dataset_page import dataset_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.update_pages import update_page, updates_page
+from headrace.serve.pages.waiting_facts import waiting_facts
 from headrace.serve.pipelines import ServedPipeline
+from headrace.storage.listed_storage import reading_storage
 from headrace.storage.savepoints.stored import Savepoints
 
 # The values of a request: names of its path, and its query.
@@ -40,6 +43,16 @@ def _alerts(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
 def _quarantine(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
     found = _stored(pipeline).quarantine_list()
     return {"quarantines": [{"dataset": name, "rows": rows, "rules": dict(rules)} for name, rows, rules in found]}
+
+
+def _quarantined_rows(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
+    text = values.get("limit", str(DEFAULT_WAITING))
+    limit = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MOST_WAITING)) else 0
+    if not 1 <= limit <= MOST_WAITING:
+        reason = f"it is no whole number from 1 to {MOST_WAITING}"
+        raise PipelineError("API.FIELD", what='parameter "limit"', reason=reason)
+    with reading_storage(pipeline.settings.layout):
+        return waiting_facts(pipeline, values["dataset"], values.get("rule", ""), limit)
 
 
 def _savepoints(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
@@ -95,6 +108,7 @@ READERS: Mapping[str, Callable[[ServedPipeline, Values], Any]] = {
     "schedules": lambda pipeline, _values: pipeline.schedules().to_json(),
     "alerts": _alerts,
     "quarantine": _quarantine,
+    "quarantined_rows": _quarantined_rows,
     "savepoints": _savepoints,
     "plans": _plans,
     "requests": _requests,

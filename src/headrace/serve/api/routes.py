@@ -17,6 +17,8 @@ _PLAIN = ("pipeline", "request", "plan", "alert")
 MOST_ITEMS, LONGEST_TEXT, MOST_HOURS = 50, 200, 24 * 365
 LONGEST_QUERY, MOST_ROWS, MOST_SECONDS = 8000, 1000, 60
 DEFAULT_ROWS, DEFAULT_SECONDS = 100, 30
+# Rows of a quarantine.
+DEFAULT_WAITING, MOST_WAITING = 20, 100
 
 
 class FieldKind(Enum):
@@ -108,7 +110,7 @@ class ApiRoute:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes something, or shows rows of tables."""
+        """Whether it changes something, or runs a query."""
         return self.method != "GET"
 
     @property
@@ -134,6 +136,14 @@ _AFTER = (
         "With `text/event-stream`, events are sent as they are stored.",
         {"type": "string"},
         "header",
+    ),
+)
+_WAITING = (
+    Parameter("rule", "Only rows that violate this rule, or `query.failed` or `sink.refused`.", {"type": "string"}),
+    Parameter(
+        "limit",
+        "How many rows at most.",
+        {"type": "integer", "minimum": 1, "maximum": MOST_WAITING, "default": DEFAULT_WAITING},
     ),
 )
 KEY_HEADER = "Idempotency-Key"
@@ -176,6 +186,15 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("schedules", "GET", f"{_P}/schedules", Role.VIEWER, "The schedules, and who runs them", "Schedules"),
     ApiRoute("alerts", "GET", f"{_P}/alerts", Role.VIEWER, "The alerts of the last check", "Alerts"),
     ApiRoute("quarantine", "GET", f"{_P}/quarantine", Role.VIEWER, "How many rows are in quarantine", "Quarantines"),
+    ApiRoute(
+        "quarantined_rows",
+        "GET",
+        f"{_P}/quarantine/{{dataset}}",
+        Role.OPERATOR,
+        "The newest waiting rows of a dataset",
+        "QuarantinedRows",
+        _WAITING,
+    ),
     ApiRoute("savepoints", "GET", f"{_P}/savepoints", Role.VIEWER, "The savepoints, oldest first", "Savepoints"),
     ApiRoute("plans", "GET", f"{_P}/plans", Role.VIEWER, "The plans that were made by request", "Plans"),
     ApiRoute("requests", "GET", f"{_P}/requests", Role.VIEWER, "The requests of the last seven days", "Requests"),

@@ -295,6 +295,35 @@ _SHAPES: Mapping[str, Shape] = {
         ]
     },
     "Quarantines": {"quarantines": [{"dataset": "text", "rows": "whole", "rules": {"*": "whole"}}]},
+    "QuarantinedRows": {
+        "dataset": "text",
+        "rule": "text?",
+        "limit": "whole",
+        "waiting": "whole",
+        "columns": ["text"],
+        "column_count": "whole",
+        "is_cut": "flag",
+        "rows": [
+            {
+                "rules": ["text"],
+                "values": ["#QuarantinedValue?"],
+                "error": "#QuarantinedValue?",
+                "condition": "text?",
+                "sink": "text?",
+                "origin": {
+                    "file": "text?",
+                    "topic": "text?",
+                    "partition": "whole?",
+                    "offset": "whole?",
+                    "version": "whole?",
+                },
+                "flow": "text?",
+                "update_id": "text?",
+                "quarantined_at": "time?",
+            }
+        ],
+    },
+    "QuarantinedValue": {"value": "any", "is_cut": "flag"},
     "Savepoints": {
         "savepoints": [{"id": "text", "name": "text", "kind": "text", "made_at": "time", "tables": "whole"}],
         "problems": ["#Problem"],

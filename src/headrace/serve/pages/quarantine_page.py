@@ -1,6 +1,6 @@
 """Quarantined rows by dataset and rule: how many, since when, where they come from, and how they come back.
 
-Rows themselves are not shown: they may be personal data.
+The page of one dataset has its newest rows, for roles that may see rows: they may be personal data.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from headrace.serve.charts import day_bars
 from headrace.serve.formats import iso
 from headrace.serve.pages.careful import unread_facts
 from headrace.serve.pages.paging import part_of
+from headrace.serve.pages.waiting_facts import shown_rows
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
+from headrace.serve.roles import Role
 
 _EACH_PART = 8
 _DAYS = 30
@@ -30,13 +32,14 @@ _RULES = 50
 _QUARANTINE = ["headrace", "quarantine"]
 
 
-def quarantine_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "") -> Page:
+def quarantine_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "", role: Role = Role.VIEWER) -> Page:
     """The page of the quarantines.
 
     Args:
         pipeline: the pipeline.
         number: the part of the list that is shown.
-        chosen: show only this dataset; empty for all.
+        chosen: show only this dataset, with its newest waiting rows; empty for all.
+        role: of whoever looks.
 
     Raises:
         PipelineError: SERVE.NO_PAGE if the chosen dataset has no quarantined rows.
@@ -51,6 +54,7 @@ def quarantine_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "")
     with reading_carefully(pipeline.settings.layout) as reading:
         for name in part:
             counts[name] = reading.read(f'the quarantine of "{name}"', partial(_counts, pipeline, name), None)
+        waiting = shown_rows(pipeline, reading, chosen, "", role) if chosen else None
     unread = [one for one in view.unread if one.part == "the metrics"]
     datasets = [dataset_facts(name, rows[name], counts[name]) for name in part]
     today = datetime.fromtimestamp(view.as_of, UTC)
@@ -65,6 +69,7 @@ def quarantine_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "")
         "days": _DAYS,
         "paging": paging,
         "datasets": datasets,
+        "waiting": waiting,
     }
     return Page("quarantine.html", f"Quarantine: {pipeline.name}", document, pictures_of(datasets, today))
 

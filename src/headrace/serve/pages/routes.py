@@ -55,7 +55,9 @@ def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
 
 
 def _quarantine(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
-    return quarantine_page(pipeline, _part(request), request.query_params.get("dataset", ""))
+    return quarantine_page(
+        pipeline, _part(request), request.query_params.get("dataset", ""), principal_of(request.scope).role
+    )
 
 
 def _savepoints(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
