@@ -54,7 +54,7 @@ class ServiceManager:
             self._send("WATCHDOG=1")
 
     def stopping(self, status: str) -> None:
-        """The stop begins. From now on a thread reports to the watchdog: how long a stop takes has a limit of its own."""
+        """The stop begins. How long it takes has a limit of its own, so a thread reports to the watchdog meanwhile."""
         self._send("STOPPING=1", f"STATUS={status}")
         if self._interval_s is not None:
             threading.Thread(target=self._stay_alive, args=(self._interval_s,), daemon=True).start()
@@ -73,7 +73,7 @@ class ServiceManager:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             # A full queue must not stop the event loop.
-            sender.setblocking(False)  # noqa: FBT003 - a positional argument of the standard library
+            sender.settimeout(0)
             sender.sendto("\n".join(lines).encode(), self._address)
 
 
