@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from tests.unit.serve.test_server import free_port, get, running
 
+from headrace.serve.server import ServeOptions, serve
 from headrace.serve.service_manager import ServiceManager, WatchedServer, without_service_manager
 
 US = 1_000_000
@@ -103,6 +104,24 @@ def test_other_processes_do_not_report_for_the_server():
     environ = {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "1", "WATCHDOG_PID": "2", "PATH": "/bin"}
 
     assert without_service_manager(environ) == {"PATH": "/bin"}
+
+
+class _OpenedError(Exception):
+    """Ends a server whose port is open."""
+
+
+def test_the_server_starts_its_processes_without_the_service_manager(busy_shop, tmp_path):
+    environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "9", "XDG_CONFIG_HOME": str(tmp_path)}
+    opened = []
+
+    def beside(serving):
+        opened.append(serving.pipelines["shop"].environ)
+        raise _OpenedError
+
+    with pytest.raises(_OpenedError):
+        serve(ServeOptions([busy_shop.root], f"127.0.0.1:{free_port()}", beside=beside), environ, print)
+
+    assert opened == [{"XDG_CONFIG_HOME": str(tmp_path)}]
 
 
 async def _hangs_once(scope, _receive, send):
