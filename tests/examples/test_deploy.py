@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import kubernetes_validate
 import pytest
 import yaml
 
+from headrace.cli.main import call
 from headrace.cli.verbs import VERBS
 from headrace.errors import PipelineError
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.serve.addresses import addresses
+from headrace.serve.readiness import TIMEOUT_S
+from headrace.settings.settings import DEFAULT_STOP_TIMEOUT_S
 
 DEPLOY = Path(__file__).parents[2] / "examples" / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 UNITS = sorted((DEPLOY / "systemd").iterdir())
+SERVERS = [DEPLOY / "kubernetes" / "serve.yaml", DEPLOY / "systemd" / "headrace-shop-serve.service"]
 
 sys.path.insert(0, str(DEPLOY / "schedulers"))
 headrace_result = import_module("headrace_result")
@@ -130,12 +137,66 @@ def test_the_schema_of_kubernetes_refuses_a_wrong_key():
         kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
 
 
+def calls(file):
+    """The commands of an example that call Headrace, in words."""
+    if file.suffix == ".yaml":
+        commands = list(values_of(yaml.safe_load(file.read_text()), "command"))
+    else:
+        lines = file.read_text().splitlines()
+        commands = [line.partition("=")[2].split() for line in lines if line.startswith("ExecStart=")]
+    return [words for words in commands if Path(words[0]).name == "headrace"]
+
+
+def values_of(document, key):
+    """All values of a key, at any depth."""
+    inner = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
+    if isinstance(document, dict) and key in document:
+        yield document[key]
+    for one in inner:
+        yield from values_of(one, key)
+
+
 @pytest.mark.parametrize("file", [*MANIFESTS, *UNITS], ids=lambda file: file.name)
 def test_examples_call_verbs_that_exist(file):
-    lines = [line for line in file.read_text().splitlines() if line.lstrip().startswith(("command:", "ExecStart="))]
-    verbs = [word for line in lines for word in line.replace(",", " ").replace("]", " ").split() if word in VERBS]
+    assert [len([word for word in words if word in VERBS]) for words in calls(file)] == [1] * len(calls(file))
 
-    assert len(verbs) == len(lines)
+
+@pytest.mark.parametrize("file", SERVERS, ids=lambda file: file.name)
+def test_the_server_is_started_with_options_that_exist_where_it_may_listen(file, capsys):
+    (words,) = calls(file)
+    given = dict(pairwise(words))
+    call(["serve", "--help"])
+    known = capsys.readouterr().out
+
+    addresses(given["--listen"], given.get("--root-url"))
+    assert {word for word in words if word.startswith("--")} - {"--project"} <= set(known.split())
+    # Without a file with tokens, the first one would be in a log.
+    assert "--token-file" in given
+
+
+def test_probes_ask_for_what_the_server_answers_and_wait_longer_than_it_does():
+    spec = yaml.safe_load((DEPLOY / "kubernetes" / "serve.yaml").read_text())["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    probes = {name: container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")}
+
+    # A storage that does not answer must not start the process again.
+    assert {name: probe["httpGet"]["path"] for name, probe in probes.items()} == {
+        "startup": "/healthz",
+        "liveness": "/healthz",
+        "readiness": "/readyz",
+    }
+    assert probes["readiness"]["timeoutSeconds"] > TIMEOUT_S
+    assert container["ports"][0]["name"] == probes["readiness"]["httpGet"]["port"]
+
+
+def test_the_server_gets_more_time_to_stop_than_it_needs():
+    unit = (DEPLOY / "systemd" / "headrace-shop-serve.service").read_text()
+    pod = yaml.safe_load((DEPLOY / "kubernetes" / "serve.yaml").read_text())["spec"]["template"]["spec"]
+    # The running update, then open pages; docs/how-to/schedules.md.
+    needed_s = DEFAULT_STOP_TIMEOUT_S + 45 + 5
+
+    assert int(re.search(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)[1]) > needed_s
+    assert pod["terminationGracePeriodSeconds"] > needed_s
 
 
 @pytest.mark.parametrize("file", UNITS, ids=lambda file: file.name)

@@ -21,7 +21,7 @@ from headrace.serve.roles import Principal, with_principal
 from headrace.serve.sessions import SESSION_S, Sessions, Tries, digest_of
 from headrace.serve.tokens import Tokens
 
-_OPEN = ("/login", "/healthz")
+_OPEN = "/login"
 _OTHER_SITES = ("cross-site", "same-site")
 _MAX_FORM_BYTES = 4096
 
@@ -115,6 +115,23 @@ class Access:
         return answer
 
 
+def new_access(
+    addresses: Addresses,
+    tokens: Callable[[], Tokens],
+    renderer: Renderer,
+    now: Callable[[], float],
+    clock: Callable[[], float],
+    proxy: ProxyUsers | None,
+) -> Access:
+    """The access to a server that has just started: nobody is signed in.
+
+    Args:
+        addresses, tokens, renderer, now, proxy: see :class:`Access`.
+        clock: seconds that never go back.
+    """
+    return Access(addresses, tokens, Sessions(clock), Tries(clock), renderer, now, proxy)
+
+
 class Door:
     """Lets in who is signed in or has the token; others get the page for signing in, programs an error."""
 
@@ -124,7 +141,7 @@ class Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or scope["path"] in _OPEN or scope["path"].startswith("/static/"):
+        if scope["type"] != "http" or scope["path"] == _OPEN or scope["path"].startswith("/static/"):
             await self._app(scope, receive, send)
             return
         request = HTTPConnection(scope)

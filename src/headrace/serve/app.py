@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from headrace.errors import PipelineError, Problems
 from headrace.project.requests.request_queue import RequestQueue
-from headrace.serve.access import Access, Door
+from headrace.serve.access import Door, new_access
 from headrace.serve.addresses import Addresses
 from headrace.serve.api.endpoints import Api
 from headrace.serve.api.submitting import Submission
@@ -28,12 +28,12 @@ from headrace.serve.guard import BODY_S, Guard
 from headrace.serve.live_events import LiveEvents, event_rows
 from headrace.serve.page_endpoints import FormSource, Pages
 from headrace.serve.pages.routes import PAGES
-from headrace.serve.pipelines import ServedPipeline
+from headrace.serve.pipelines import ServedPipeline, redact_all
 from headrace.serve.proxies import ProxyUsers
 from headrace.serve.queries.query_endpoints import Queries, query_routes
 from headrace.serve.queries.query_runner import QueryRunner
+from headrace.serve.readiness import Readiness
 from headrace.serve.render import Renderer, json_answer
-from headrace.serve.sessions import Sessions, Tries
 from headrace.serve.tokens import Tokens
 
 _STATIC = {
@@ -81,8 +81,7 @@ class Server:
 def create_app(server: Server) -> ASGIApp:
     """The application; every request goes through the guard, and all but a few through the door."""
     renderer = Renderer(server.now, {slug: one.board for slug, one in server.pipelines.items() if one.board})
-    sessions, tries = Sessions(server.clock), Tries(server.clock)
-    access = Access(server.addresses, server.tokens, sessions, tries, renderer, server.now, server.proxy)
+    access = new_access(server.addresses, server.tokens, renderer, server.now, server.clock, server.proxy)
     submission, is_read_only = Submission(server.queues), server.is_read_only
     # A new one at each start, as sessions end then.
     form_tokens = FormTokens(secrets.token_bytes(32))
@@ -103,7 +102,6 @@ def create_app(server: Server) -> ASGIApp:
         Route("/.json", pages.home),
         Route("/login", access.login, methods=["GET", "POST"]),
         Route("/logout", access.logout, methods=["POST"]),
-        Route("/healthz", _healthy),
         Route("/static/{file}", _static),
         *(Route(path, pages.codes) for path in ("/help", "/help.json", "/help/")),
         Route("/help/{name:path}", pages.help),
@@ -117,7 +115,10 @@ def create_app(server: Server) -> ASGIApp:
         routes=routes,
         exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed, Problems: pages.failed},
     )
-    return Guard(Door(app, access), server.addresses, server.body_s)
+    checks = {slug: one.check_readable for slug, one in server.pipelines.items()}
+    readiness = Readiness(checks, server.is_stopping, server.clock, redact_all(server.pipelines.values()))
+    probes = {"/healthz": _healthy, "/readyz": readiness.answer}
+    return Guard(Door(app, access), server.addresses, server.body_s, probes)
 
 
 class _Events:
@@ -149,7 +150,7 @@ def _sequence(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-async def _healthy(_request: Request) -> Response:
+async def _healthy() -> Response:
     return PlainTextResponse("ok\n")
 
 

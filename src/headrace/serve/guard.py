@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.serve.addresses import Addresses
@@ -39,6 +39,9 @@ _CLOSE = {"Connection": "close"}
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _METHODS = _SAFE_METHODS | {"POST"}
 _OWN_SITES = frozenset({"same-origin", "none"})
+# Answers to everybody; by their paths.
+Probes = Mapping[str, Callable[[], Awaitable[Response]]]
+_NO_PROBES: Probes = MappingProxyType({})
 
 
 class Guard:
@@ -46,10 +49,14 @@ class Guard:
 
     A page that rebinds its name to this machine fails by its host name. A page of another site, or of another port of
     this machine, fails by what the browser says about it.
+
+    Probes are answered under any host name, because Kubernetes asks for the address of a pod, and without a token. So
+    their answers depend on nothing in the request.
     """
 
-    def __init__(self, app: ASGIApp, addresses: Addresses, body_s: float = BODY_S) -> None:
+    def __init__(self, app: ASGIApp, addresses: Addresses, body_s: float = BODY_S, probes: Probes = _NO_PROBES) -> None:
         self._app = app
+        self._probes = probes
         self._body_s = body_s
         self._hosts = addresses.hosts
         self._origins = addresses.origins
@@ -70,20 +77,23 @@ class Guard:
                     headers[name] = value
             await send(message)
 
-        status, reason = self._refusal(str(scope["method"]), Headers(scope=scope))
+        probe = self._probes.get(scope["path"])
+        status, reason = self._refusal(str(scope["method"]), Headers(scope=scope), is_probe=probe is not None)
         answer: ASGIApp = self._app
         if status and is_for_programs(scope["path"]):
             answer = failure(refusal(HTTPException(status), str(scope["method"]), scope["path"]))
         elif status:
             answer = PlainTextResponse(f"{reason}\n", status)
+        elif probe is not None:
+            answer = await probe()
         await answer(scope, _limited(receive, self._body_s), send_with_headers)
 
-    def _refusal(self, method: str, headers: Headers) -> tuple[int, str]:
+    def _refusal(self, method: str, headers: Headers, *, is_probe: bool) -> tuple[int, str]:
         """The status and the reason of a refusal; 0 for none."""
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+        if not is_probe and (len(hosts) != 1 or hosts[0].lower() not in self._hosts):
             return 421, "This server does not answer under this host name."
-        if method not in _METHODS:
+        if method not in (_SAFE_METHODS if is_probe else _METHODS):
             return 405, "This method is not allowed."
         size = headers.get("content-length", "0")
         if not size.isascii() or not size.isdigit() or len(size) > _MOST_DIGITS or int(size) > MAX_BODY_BYTES:

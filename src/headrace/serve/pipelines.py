@@ -81,6 +81,15 @@ class ServedPipeline:
         """A reader of its event log, for one thread."""
         return EventReader(self.settings.layout.events)
 
+    def check_readable(self) -> None:
+        """Look for the newest version of its event log, and read nothing else.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        # A reader of its own: one that hangs keeps no page waiting.
+        _ = self.events().position
+
     def view(self) -> PipelineView:
         """What it is like now, or was a moment ago. Several threads that ask at once wait for one reading."""
         return self._views.of("view", self._viewer.view)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ from headrace.serve.connections import TimedConnection, allow_files
 from headrace.serve.pipelines import ServedPipeline, redact_all, served_pipelines
 from headrace.serve.proxies import proxy_users
 from headrace.serve.queries.query_runner import QueryRunner, query_call
+from headrace.serve.service_manager import ServiceManager, WatchedServer, without_service_manager
 from headrace.serve.tokens import TokenFile, default_token_file
 from headrace.worker.owned_workers import OwnedWorkers, OwnerOptions
 
@@ -101,6 +103,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         PipelineError, Problems: a project, the address or the file of the token is wrong, or the port is taken.
     """
     reached = addresses(options.listen, options.root_url)
+    manager, environ = ServiceManager(environ, os.getpid()), without_service_manager(environ)
     proxy = proxy_users(options.proxy_user_header, options.trusted_proxies, options.users, reached)
     pipelines = served_pipelines(options.folders, options.profile, environ, time.time, time.monotonic)
     file = options.token_file or default_token_file(environ)
@@ -126,7 +129,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         proxy=proxy,
         runners={slug: QueryRunner(pipelines[slug], call, lambda: server.should_exit) for slug, call in calls.items()},
     )
-    server = uvicorn.Server(server_config(create_app(application), reached))
+    server = WatchedServer(server_config(create_app(application), reached), manager, f"serving {_names(pipelines)}")
     _log_without_secrets(pipelines.values())
     allow_files()
     _collect_seldom()
@@ -141,6 +144,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
             if options.runs_schedules
         ]
         with (
+            closing(manager),
             closing(workers),
             nullcontext() if options.beside is None else options.beside(serving),
             running_queues(queues.values()),
@@ -159,7 +163,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
 
 def _say_where(serving: Serving, token_file: TokenFile, file: Path, say: Callable[[str], None]) -> None:
     """Say what is served, and how to sign in."""
-    say(f"serving {', '.join(pipeline.name for pipeline in serving.pipelines.values())}")
+    say(f"serving {_names(serving.pipelines)}")
     if serving.token is not None:
         say(f"sign in, once: {serving.url}/login?token={serving.token}")
         say(f"{file} has its digest. The token is not shown again; --new-token makes another one.")
@@ -167,6 +171,10 @@ def _say_where(serving: Serving, token_file: TokenFile, file: Path, say: Callabl
         say(f"{serving.url}/")
         if not token_file.read().has_admin(time.time()):
             say("no token is one of an admin; --new-token makes one")
+
+
+def _names(pipelines: Mapping[str, ServedPipeline]) -> str:
+    return ", ".join(pipeline.name for pipeline in pipelines.values())
 
 
 def _collect_seldom() -> None:
