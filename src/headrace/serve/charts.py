@@ -83,19 +83,15 @@ def share_bars(shares: Sequence[float]) -> dict[str, Any] | None:
     """
     if not shares:
         return None
-    top = min(max(_round_up(max(*shares, 0.01)), 0.01), 1.0)
-    step = _SHARE_WIDTH / max(len(shares), 20)
-    bars = []
-    for place, one in enumerate(shares):
-        height = max(round(one / top * _SHARE_HEIGHT, 1), 2.0) if one else 1.0
-        y = round(_SHARE_HEIGHT - height, 1)
-        bars.append({"x": round(place * step, 2), "y": y, "height": height, "is_empty": not one})
-    return {"width": _SHARE_WIDTH, "height": _SHARE_HEIGHT, "bar": round(step * 0.75, 2), "bars": bars, "top": top}
+    return _bars(shares, min(max(_round_up(max(*shares, 0.01)), 0.01), 1.0))
 
 
 def value_bars(values: Sequence[float]) -> dict[str, Any]:
     """Values as bars, oldest first, of which the highest fills the height. One above zero is seen, however small."""
-    top = max(values, default=0)
+    return _bars(values, max(values, default=0))
+
+
+def _bars(values: Sequence[float], top: float) -> dict[str, Any]:
     step = _SHARE_WIDTH / max(len(values), 20)
     bars = []
     for place, one in enumerate(values):

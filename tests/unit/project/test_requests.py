@@ -335,6 +335,13 @@ def test_what_waited_for_a_day_is_not_run():
     assert (found.state, expired([asked()], NOW + 86_399)) == (RequestState.EXPIRED, [])
 
 
+def test_a_document_from_before_retries_is_read():
+    document = json.loads(requests_text([asked()], "s"))
+    del document["requests"][0]["retries"]
+
+    assert parse_requests(json.dumps(document).encode())[1] == {"r1": asked()}
+
+
 def test_the_document_of_requests_is_read_as_it_was_written():
     requests = [asked(), replace(begun(asked("r2"), NOW, "here"), pid=7, process_started_at=1.5)]
 

@@ -44,7 +44,7 @@ class WaitingRow:
         source: the origin: ``file``, or ``topic``, ``partition`` and ``offset``, or ``version``; None for the others.
         flow: that read it.
         update_id: of the update.
-        quarantined_at: when it was set aside.
+        quarantined_at: when it was stored there.
     """
 
     rules: tuple[str, ...]
