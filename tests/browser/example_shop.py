@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 from tests.unit.plan.test_plan_files import DOCUMENT
+from tests.unit.serve.checkpoint_files import stored_checkpoint
 from tests.unit.serve.conftest import FAILURE, SCHEMA, Shop, batch, new_shop, progress, state
 from tests.unit.serve.quarantine_rows import quarantine, quarantined_row
 from tests.unit.serve.test_changes_page import CHANGES
@@ -51,6 +52,7 @@ def orders():
     return spark.readStream.format("cloudFiles").load("/data/landing/orders")
 """
 _UPDATES = 6
+_CODE_CHANGES_AFTER = 3
 _PLAN = "pl-20261120-3f9c"
 _SAVEPOINT = "sp-20261120T120000Z-7e57"
 _CLEAN_ORDERS = ColumnLineage(
@@ -74,6 +76,11 @@ _REVENUE_BY_DAY = ColumnLineage(
     ),
     (ColumnUse("clean_orders", "ordered_at", Use.GROUP_BY),),
 )
+_REASONS = {
+    "orders": "3 new files in /data/landing/orders",
+    "customers": 'topic "customers" has new records',
+    "clean_orders": 'reads "orders", "customers", updated first',
+}
 _TABLES = ("orders", "customers", "clean_orders", "revenue_by_day")
 
 
@@ -138,13 +145,21 @@ def example_shop(folder: Path) -> Shop:
     (folder / "pipeline.yml").write_text(_SETTINGS)
     (folder / "transformations" / "orders.py").write_text(_CODE)
     for number in range(1, _UPDATES + 1):
-        shop.update(f"{number:08}-0000", *_update(shop, number), cause="SCHEDULE" if number % 3 else "USER_ACTION")
+        digest, commit = ("sha256:b", "5e6f7a8b9c0d") if number > _CODE_CHANGES_AFTER else ("sha256:a", "1a2b3c4d5e6f")
+        shop.update(
+            *(f"{number:08}-0000", *_update(shop, number)),
+            cause="SCHEDULE" if number % 3 else "USER_ACTION",
+            code_digest=digest,
+            git_commit=commit,
+        )
         _write_tables(shop, number)
         shop.clock.at += timedelta(hours=1)
     shop.clock.at -= timedelta(minutes=55)
     _quarantine_rows(shop)
     _store_changes(shop)
     _store_schedules(shop)
+    files = [f"/data/landing/orders/{number}.json" for number in range(2 * _UPDATES)]
+    stored_checkpoint(shop, "orders", {"logOffset": 2 * _UPDATES - 1}, batch=2 * _UPDATES - 1, files=files)
     return shop
 
 
@@ -174,8 +189,12 @@ def _definitions() -> tuple[Event, ...]:
 def _update(shop: Shop, number: int) -> list[Event | tuple[float, Event]]:
     is_last = number == _UPDATES
     events: list[Event | tuple[float, Event]] = [*_definitions(), UpdateStateChanged(UpdateState.RUNNING)]
-    for flow in ("orders", "customers", "clean_orders"):
-        events += [state(flow, FlowState.STARTING), (2, state(flow, FlowState.RUNNING))]
+    for flow, why in _REASONS.items():
+        events += [state(flow, FlowState.STARTING, reason=why), (2, state(flow, FlowState.RUNNING))]
+        if flow == "orders" and number == _CODE_CHANGES_AFTER + 1:
+            failure = {**FAILURE, "message": 'flow "orders" failed', "detail": "The file ended too early."}
+            events += [(4, state(flow, FlowState.RETRYING, reason="next attempt in 1 s", error=failure))]
+            events += [(1, state(flow, FlowState.STARTING)), (2, state(flow, FlowState.RUNNING))]
         for batch_id in (2 * number - 2, 2 * number - 1):
             rows = 7 * number % 5 if flow == "orders" else 0
             at = shop.clock.at + timedelta(seconds=20)
@@ -185,15 +204,16 @@ def _update(shop: Shop, number: int) -> list[Event | tuple[float, Event]]:
     events += [RowsSampled("orders", "orders", 0, 2 * number - 1, "valid", (row,))] if is_last else []
     lag = TableLag("landing", 2, 40, 4096, shop.clock.at)
     events += [FlowLagMetrics("orders", "orders", tables=(lag,))]
-    events += [state("revenue_by_day", FlowState.STARTING)]
+    after = 'reads "clean_orders", updated first'
+    events += [state("revenue_by_day", FlowState.STARTING, reason=after)]
     events += [(4, state("revenue_by_day", FlowState.COMPLETED, duration_s=4.0))]
-    events += [state("revenue_by_country", FlowState.STARTING)]
+    events += [state("revenue_by_country", FlowState.STARTING, reason=after)]
     if is_last:
         error = {**FAILURE, "message": 'flow "revenue_by_country" failed'}
         events += [(2, state("revenue_by_country", FlowState.FAILED, error=error))]
         return [*events, UpdateStateChanged(UpdateState.FAILED, error)]
     events += [(3, state("revenue_by_country", FlowState.COMPLETED, duration_s=3.0))]
-    events += [state("publish", FlowState.STARTING, "orders_out")]
+    events += [state("publish", FlowState.STARTING, "orders_out", reason=after)]
     events += [(1, state("publish", FlowState.COMPLETED, "orders_out", duration_s=1.0))]
     return [*events, UpdateStateChanged(UpdateState.COMPLETED)]
 

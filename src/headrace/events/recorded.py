@@ -96,7 +96,7 @@ def events_of_update(reader: EventReader, update_id: str, newest: int) -> Iterat
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    own = _of_update(reader, update_id)
+    own = of_update(reader, update_id)
     states = ", ".join(f"'{kind.event_type}'" for kind in (UpdateCreated, UpdateStateChanged, FlowStateChanged))
     numbered = (
         "SELECT id, row_number() OVER (PARTITION BY origin['flow_name'], event_type ORDER BY id DESC) AS number "  # noqa: S608 - our words
@@ -155,11 +155,16 @@ def batches_of_update(reader: EventReader, update_id: str) -> dict[str, int]:
     columns = (
         "origin['flow_name'] AS flow, count(DISTINCT (origin['epoch'] * 1000000000000 + origin['batch_id'])) AS found"
     )
-    rows = reader.rows(columns, f"{_of_update(reader, update_id)} AND {_BATCH} GROUP BY origin['flow_name']", "1")
+    rows = reader.rows(columns, f"{of_update(reader, update_id)} AND {_BATCH} GROUP BY origin['flow_name']", "1")
     return {str(row["flow"]): int(row["found"]) for row in rows}
 
 
-def _of_update(reader: EventReader, update_id: str) -> str:
+def of_update(reader: EventReader, update_id: str) -> str:
+    """A condition of SQL for the events of one update, which skips the files of earlier ones.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
     first = created_at(reader, update_id)
     return f"id >= '{id_floor(first or 0)}' AND origin['update_id'] = {sql_literal(update_id)}"
 

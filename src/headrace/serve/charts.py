@@ -17,6 +17,8 @@ _SHARE_WIDTH, _SHARE_HEIGHT = 420, 70
 _DAY_STEP, _DAY_HEIGHT = 5, 26
 _CHART_WIDTH, _CHART_HEIGHT = 920, 180
 _ROW_HEIGHT = 28
+_LEAST_BARS = 12
+_LANE_HEIGHT = 16
 _TICKS = 4
 _THIN, _WIDE = 1.5, 7.0
 
@@ -112,7 +114,7 @@ def stacked_bars(batches: Sequence[Mapping[str, Any]], phases: Sequence[str]) ->
         return None
     longest_ms = max(max((batch["duration_ms"] for batch in batches), default=0), 1)
     top_ms = _round_up(longest_ms)
-    step = _CHART_WIDTH / max(len(batches), 12)
+    step = _CHART_WIDTH / max(len(batches), _LEAST_BARS)
     bars = []
     for place, batch in enumerate(reversed(batches)):
         parts, base = [], 0.0
@@ -128,6 +130,23 @@ def stacked_bars(batches: Sequence[Mapping[str, Any]], phases: Sequence[str]) ->
         for place in range(_TICKS + 1)
     ]
     return {"width": _CHART_WIDTH, "height": _CHART_HEIGHT, "bars": bars, "ticks": ticks}
+
+
+def marker_lanes(markers: Iterable[tuple[str, int]], lanes: Sequence[str], bars: int) -> dict[str, Any]:
+    """Markers in lanes above stacked bars, each at the left edge of a bar or behind the last one.
+
+    Args:
+        markers: the lane of each, and how many bars are before it.
+        lanes: from top to bottom; those without markers take no space.
+        bars: how many the picture has.
+    """
+    step = _CHART_WIDTH / max(bars, _LEAST_BARS)
+    placed = list(markers)
+    used = [lane for lane in lanes if any(lane == found for found, _ in placed)]
+    height = len(used) * _LANE_HEIGHT
+    middles = {lane: place * _LANE_HEIGHT - height for place, lane in enumerate(used)}
+    marks = [{"lane": lane, "x": round(place * step, 2), "y": middles[lane]} for lane, place in placed]
+    return {"height": height, "lanes": [{"lane": lane, "y": middles[lane]} for lane in used], "marks": marks}
 
 
 def gantt(root: Span) -> dict[str, Any] | None:

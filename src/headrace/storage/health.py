@@ -75,6 +75,28 @@ def health_of_flows(
     return tuple(_health(flow, _stores(flow, layout, naming, pipeline_id, logged), tables) for flow in flows)
 
 
+def health_of_flow(
+    flow: StoredFlow,
+    layout: StorageLayout,
+    naming: Naming,
+    pipeline_id: str,
+    logged: tuple[int, int] | None,
+    tables: Iterable[TableState],
+) -> FlowHealth:
+    """The health of one flow.
+
+    Args:
+        flow: the flow.
+        layout: the paths in the storage.
+        naming: resolves names to qualified ones.
+        pipeline_id: the id that the flows' transactions carry.
+        logged: the newest epoch and batch that the event log has for it; None for none.
+        tables: the current states of the tables that it reads; others do no harm.
+    """
+    known = {} if logged is None else {(flow.name, str(flow.dataset)): logged}
+    return _health(flow, _stores(flow, layout, naming, pipeline_id, known), tables)
+
+
 def repair(flow: FlowHealth, stamp: str) -> list[StoragePath]:
     """Move all damaged files that can be spared out of a checkpoint; returns their new paths.
 

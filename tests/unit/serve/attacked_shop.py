@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.unit.plan.test_plan_files import DOCUMENT
+from tests.unit.serve.checkpoint_files import stored_checkpoint
 from tests.unit.serve.conftest import Shop, definitions
 from tests.unit.serve.quarantine_rows import quarantine, quarantined_row
 
@@ -59,11 +60,16 @@ def attacked_shop(shop: Shop) -> Shop:
         ]
         defined[-1] = replace(defined[-1], columns=_attacking_lineage(attack, other))
         error = {"code": attack, "message": attack, "detail": attack, "hint": attack, "location": {"file": attack}}
-        failed += [FlowStateChanged(attack, attack, FlowState.STARTING, attempt=1)]
+        failed += [FlowStateChanged(attack, attack, FlowState.STARTING, reason=attack, attempt=1)]
         failed += [FlowStateChanged(attack, attack, FlowState.FAILED, reason=attack, attempt=1, error=error)]
         failed += [RowsSampled(attack, attack, 0, 0, attack, (json.dumps({attack: attack}, ensure_ascii=False),))]
         failed += [Warned(attack, attack, flow=attack, dataset=attack)]
-    shop.update("u1", *defined, *failed, UpdateStateChanged(UpdateState.FAILED, error), cause=ATTACKS[0])
+    defined += [replace(flow, flow="kept", dataset="kept")]
+    selected = {name: list(ATTACKS) for name in ("refresh", "full_refresh", "reset_checkpoint")}
+    first, last, made = ATTACKS[0], UpdateStateChanged(UpdateState.FAILED, error), {"request_id": ATTACKS[1]}
+    shop.update("u0", UpdateStateChanged(UpdateState.COMPLETED), cause=first, code_digest="a", git_commit=first)
+    made |= {"selections": selected, "plan_id": "pl-1", "code_digest": "b", "git_commit": ATTACKS[1]}
+    shop.update("u1", *defined, *failed, last, cause=first, **made)
     _attack_storage(shop)
     schedules = "schedules: {nightly: {cron: '0 2 * * *'}}"
     (shop.root / "pipeline.yml").write_text(f"name: {json.dumps(''.join(ATTACKS[:4]))}\n{schedules}\n")
@@ -81,6 +87,8 @@ def attacked_paths(slug: str) -> list[str]:
     queries += ("alerts?request", "forms/replay?rule", "forms/roll_back?plan")
     paths += [f"/p/{slug}/{query}={quote(ATTACKS[1])}" for query in queries]
     paths += [f"/p/{slug}?request={quote(attack)}" for attack in ATTACKS]
+    paths += [f"/p/{slug}/u/u1?level=METRICS", f"/p/{slug}/f/kept"]
+    paths += [f"/p/{slug}/u/u1?{name}={quote(ATTACKS[1])}" for name in ("flow", "level", "page")]
     paths += [f"/help?q={quote(attack)}" for attack in ATTACKS]
     paths += [
         f"{path}{attack}"
@@ -122,6 +130,8 @@ def _attack_storage(shop: Shop) -> None:
     change = {"class": "rebuild", "flow": first, "rows_cleared": 1, "old_rows": None}
     changes = [{**change, "dataset": one, "why": one, "downstream": [one]} for one in ATTACKS]
     steps = {"flows": [{"flow": one, "decision": one, "reason": one} for one in ATTACKS]}
+    steps["tables"] = [{"dataset": one, "change": one, "reason": one} for one in ATTACKS]
+    stored_checkpoint(shop, "kept", *({one: {"0": 1}} for one in ATTACKS), files=ATTACKS)
     times = {"made_at": first, "expires_at": "2026-11-30T12:00:00+00:00"}
     plan = PlanFile({**DOCUMENT, **times, "made_by": first, "plan_id": "pl-1", "changes": changes, "steps": steps})
     (shop.root / "<b>.json").write_text(plan.approved(first, shop.clock.at, first).to_text())

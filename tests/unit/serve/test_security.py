@@ -319,6 +319,10 @@ def test_names_and_texts_of_others_are_shown_and_never_run(attacked):
     for name in ("alerts", "quarantine", "changes", "schedules", "savepoints", "maintenance"):
         text = attacked.call(f"/p/{slug}/{name}").text
         assert (escape(ATTACKS[0]) in text, "Not everything could be read" in text) == (True, False), name
+    # Texts of plans and events, and of positions.
+    counts = [attacked.call(f"/p/{slug}/{path}").text.count(escape(ATTACKS[0])) for path in ("u/u1", "f/kept")]
+    assert counts[0] > 20
+    assert counts[1] > 0
 
 
 def test_a_page_of_a_name_of_any_text_is_reached_by_its_link_and_has_json(attacked):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -175,19 +175,24 @@ def time_text(seconds: float) -> str | None:
     return None if seconds <= 0 else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def flow_checkpoint(health: FlowHealth, layout: StorageLayout, naming: Naming) -> FlowCheckpoint:
+def flow_checkpoint(
+    health: FlowHealth, layout: StorageLayout, naming: Naming, tables: Sequence[StoredTable] | None = None
+) -> FlowCheckpoint:
     """What the storage has of a flow's checkpoints.
 
     Args:
         health: the flow.
         layout: the paths in the storage.
         naming: resolves names to qualified ones.
+        tables: those that it reads, if they are known; None for all of the storage.
     """
     checkpoint, folder = health.stores.checkpoint, health.stored.file.parent
     epochs = tuple(_epochs(health, folder)) if health.has_checkpoint else ()
     if not health.has_checkpoint:
         return FlowCheckpoint(health, None, {}, {}, (), (), epochs)
-    tables = [StoredTable(name, state) for name, path in stored_tables(layout, naming) if (state := table_state(path))]
+    if tables is None:
+        found = ((name, table_state(path)) for name, path in stored_tables(layout, naming))
+        tables = [StoredTable(name, state) for name, state in found if state is not None]
     planned = health.batches.planned
     return FlowCheckpoint(
         health=health,

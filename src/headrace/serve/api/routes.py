@@ -138,6 +138,15 @@ _AFTER = (
         "header",
     ),
 )
+_OF_UPDATE = (
+    Parameter(
+        "level",
+        "List events of this level and worse ones; `METRICS` for all.",
+        {"type": "string", "enum": ["ERROR", "WARN", "INFO", "METRICS"], "default": "INFO"},
+    ),
+    Parameter("flow", "List only events of this flow.", {"type": "string"}),
+    Parameter("page", "The part of the list of events.", {"type": "integer", "minimum": 1, "default": 1}),
+)
 _WAITING = (
     Parameter("rule", "Only rows that violate this rule, or `query.failed` or `sink.refused`.", {"type": "string"}),
     Parameter(
@@ -180,7 +189,15 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("dataset", "GET", f"{_P}/datasets/{{dataset}}", Role.VIEWER, "A dataset, without its rows", "Dataset"),
     ApiRoute("flow", "GET", f"{_P}/flows/{{flow}}", Role.VIEWER, "A flow and its newest batches", "Flow"),
     ApiRoute("updates", "GET", f"{_P}/updates", Role.VIEWER, "The newest updates", "Updates"),
-    ApiRoute("update", "GET", f"{_P}/updates/{{update}}", Role.VIEWER, "An update and its flows", "UpdateReport"),
+    ApiRoute(
+        "update",
+        "GET",
+        f"{_P}/updates/{{update}}",
+        Role.VIEWER,
+        "An update: its flows, its plan and its events",
+        "UpdateReport",
+        _OF_UPDATE,
+    ),
     ApiRoute("doctor", "GET", f"{_P}/doctor", Role.VIEWER, "What is wrong or at risk", "Diagnosis"),
     ApiRoute("events", "GET", f"{_P}/events", Role.VIEWER, "The newest 1,000 events", "Events", _AFTER),
     ApiRoute("schedules", "GET", f"{_P}/schedules", Role.VIEWER, "The schedules, and who runs them", "Schedules"),

@@ -223,7 +223,26 @@ _SHAPES: Mapping[str, Shape] = {
         "lag": [{"source": "text", "seconds": "number?", "rows": "number?"}],
         "error": "#Error?",
         "batches": [{"epoch": "whole", "batch_id": "whole", "recorded_at": "time?", "duration_ms": "number?"}],
+        "markers": [
+            {"kind": "text", "at": "time", "text": "text", "count": "whole", "update_id": "text?", "code": "text?"}
+        ],
         "history": [{"name": "text", "unit": "text", "points": [{"at": "time", "value": "number"}]}],
+        "checkpoint": "#Checkpoint?",
+    },
+    "Checkpoint": {
+        "has_checkpoint": "flag",
+        "commit": "text",
+        "epoch": "whole",
+        "planned": "whole?",
+        "done": "whole?",
+        "in_table": "whole?",
+        "last_batch_at": "time?",
+        "watermark": "time?",
+        "sources": [{"source": "text", "position": "text"}],
+        "files": "whole?",
+        "bytes": "whole?",
+        "problem": "#Error?",
+        "ways_out": [{"command": "text", "effect": "text"}],
     },
     "UpdateReport": {
         "name": "text",
@@ -239,6 +258,34 @@ _SHAPES: Mapping[str, Shape] = {
         "flows": [{"flow": "text", "dataset": "text", "state": "text", "rows_written": "number", "mark": "health"}],
         "attempts": [{"flow": "text", "attempt": "whole", "state": "text", "started_at": "time", "ended_at": "time"}],
         "warnings": [{"code": "text", "message": "text", "flow": "text?", "dataset": "text?"}],
+        "plan": {
+            "selections": [{"label": "text", "names": ["text"]}],
+            "is_whole": "flag",
+            "plan_id": "text?",
+            "request_id": "text?",
+            "steps": [{"kind": "text", "name": "text", "action": "text", "reason": "text?"}],
+            "step_count": "whole",
+            "not_selected": "whole",
+        },
+        "events": {
+            "level": "text",
+            "flow": "text?",
+            "levels": [{"level": "text", "count": "whole"}],
+            "flows": ["text"],
+            "all": "whole",
+            "paging": {"page": "whole", "pages": "whole", "total": "whole"},
+            "rows": [
+                {
+                    "at": "time",
+                    "level": "text",
+                    "type": "text",
+                    "flow": "text?",
+                    "dataset": "text?",
+                    "message": "text",
+                    "code": "text?",
+                }
+            ],
+        },
     },
     "Diagnosis": {
         "name": "text",

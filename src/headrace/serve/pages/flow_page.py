@@ -1,26 +1,36 @@
-"""A flow: its state, its lag and its watermark, and where the time of its batches went."""
+"""A flow: its state, its lag, its checkpoint, and where the time of its batches went, with what happened meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from headrace.errors import PipelineError
+from headrace.events.envelope import id_floor, seq_no_at
 from headrace.events.recorded import Recorded
 from headrace.events.types import BatchDone, FlowDefined, StreamProgress
+from headrace.events.update_events import failed_attempts, query_digests
 from headrace.metrics import catalogue
 from headrace.metrics.metric import Metric
 from headrace.model.stream_progress import PHASES, BatchTiming
 from headrace.options.nearest import did_you_mean
+from headrace.project.inspection.diagnosis.careful_reading import reading_carefully
 from headrace.project.inspection.pipeline_view import PipelineView
-from headrace.serve.charts import stacked_bars, value_bars
+from headrace.serve.charts import marker_lanes, stacked_bars, value_bars
 from headrace.serve.formats import iso
+from headrace.serve.pages.careful import unread_facts
+from headrace.serve.pages.checkpoint_facts import checkpoint_facts
 from headrace.serve.pages.facts import error_facts, flow_facts, flow_values
 from headrace.serve.pages.flow_history import flow_history
+from headrace.serve.pages.flow_markers import FlowMarker, MarkerKind, code_changes, flow_markers
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 
 _BATCHES = 60
+_FAILURES = 100
+# Of so many updates with other code, it is said whether the query of the flow changed.
+_CODE_CHANGES = 10
 # The time of a batch that Spark does not count to any phase, and of batches that are no stream's.
 _REST = "rest"
 _ORDER = (*PHASES.values(), _REST)
@@ -49,8 +59,13 @@ def flow_page(pipeline: ServedPipeline, name: str) -> Page:
     if defined is None:
         raise PipelineError("SERVE.NO_PAGE", what=f'flow "{name}"', suggestion=did_you_mean(name, [*view.logged.flows]))
     reports = pipeline.reports([name])
-    batches, history = _batches(reports)[:_BATCHES], flow_history(reports)
+    known, history = _batches(reports), flow_history(reports)
+    batches = known[:_BATCHES]
     timed = [batch for batch in batches if batch["duration_ms"] is not None]
+    since = _shown_since(timed, view, is_whole=len(known) == len(batches))
+    with reading_carefully(pipeline.settings.layout) as reading:
+        markers = reading.read("failures of the flow", lambda: _markers(pipeline, view, name, timed, since), [])
+        checkpoint = checkpoint_facts(pipeline, defined, reports, reading) if defined.mode != "VIEW" else None
     used = {phase for batch in timed for phase in batch["phases_ms"]}
     phases = [phase for phase in _ORDER if phase in used]
     failure = view.logged.failures.get(name)
@@ -69,10 +84,51 @@ def flow_page(pipeline: ServedPipeline, name: str) -> Page:
         "phases": phases,
         "batches": batches,
         "untimed_batches": len(batches) - len(timed),
+        "markers": [one.to_json() for one in reversed(markers)],
         "history": history,
+        "checkpoint": checkpoint,
+        "unread": unread_facts(reading.unread),
     }
     measures = [value_bars([point["value"] for point in one["points"]]) for one in history]
-    return Page("flow.html", name, document, {"batches": stacked_bars(timed, phases), "history": measures})
+    pictures = {"batches": stacked_bars(timed, phases), "history": measures, "markers": _lanes(markers, len(timed))}
+    return Page("flow.html", name, document, pictures)
+
+
+def _shown_since(timed: Sequence[Mapping[str, Any]], view: PipelineView, *, is_whole: bool) -> datetime | None:
+    """From when on the picture shows what happened; None for always.
+
+    Args:
+        timed: the batches in the picture, the newest first.
+        view: with the newest updates.
+        is_whole: there are no earlier batches, so that the update of the first one is shown, too.
+    """
+    if not timed:
+        return None
+    first = timed[-1]
+    began = next((one.started_at for one in view.updates if one.update_id == first["update_id"]), None)
+    started = datetime.fromisoformat(first["started_at"] or first["recorded_at"])
+    return min(began, started) if is_whole and began is not None else started
+
+
+def _markers(
+    pipeline: ServedPipeline,
+    view: PipelineView,
+    flow: str,
+    timed: Sequence[Mapping[str, Any]],
+    since: datetime | None,
+) -> list[FlowMarker]:
+    """What happened between the batches in the picture."""
+    reader, first_id = pipeline.events(), "" if since is None else id_floor(seq_no_at(since))
+    changes = code_changes(view.updates, since)[-_CODE_CHANGES:]
+    compared = {one.update_id: one for change in changes for one in (change.before, change.after)}
+    oldest_id = min((id_floor(seq_no_at(one.started_at)) for one in compared.values()), default="")
+    digests = query_digests(reader, flow, compared, oldest_id)
+    failures = failed_attempts(reader, flow, first_id, _FAILURES)
+    return flow_markers(timed[::-1], view.updates, since, changes, failures, digests)
+
+
+def _lanes(markers: Iterable[FlowMarker], bars: int) -> dict[str, Any]:
+    return marker_lanes([(one.kind.value, one.place) for one in markers], [kind.value for kind in MarkerKind], bars)
 
 
 def _definition(defined: FlowDefined) -> dict[str, Any]:
@@ -118,7 +174,7 @@ def _batches(reports: Iterable[Recorded]) -> list[dict[str, Any]]:
             case StreamProgress(epoch=epoch, progress=progress):
                 for timing in progress.each:
                     entry = found.setdefault((epoch, timing.batch_id), _entry(epoch, timing.batch_id))
-                    entry |= _timed(timing)
+                    entry |= {**_timed(timing), "update_id": entry["update_id"] or one.update_id}
             case _:
                 pass
     # What was recorded and reported at once begins with what was recorded.

@@ -23,7 +23,18 @@ def part_of(items: Sequence[_Item], number: int, size: int) -> tuple[Sequence[_I
         number: of the part, from 1.
         size: how many items a part has.
     """
-    parts = max(-(-len(items) // size), 1)
+    first, paging = paging_of(len(items), number, size)
+    return items[first : first + size], paging
+
+
+def paging_of(total: int, number: int, size: int) -> tuple[int, dict[str, Any]]:
+    """Where a part of a list is: how many items come before it, and its place; the last part for a number above all.
+
+    Args:
+        total: how many items the list has.
+        number: of the part, from 1.
+        size: how many items a part has.
+    """
+    parts = max(-(-total // size), 1)
     number = min(number, parts)
-    shown = items[(number - 1) * size : number * size]
-    return shown, {"page": number, "pages": parts, "total": len(items)}
+    return (number - 1) * size, {"page": number, "pages": parts, "total": total}

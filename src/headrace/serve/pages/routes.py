@@ -24,6 +24,7 @@ from headrace.serve.pages.sampled_rows import sampled_rows
 from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
 from headrace.serve.pages.settings_page import settings_page
+from headrace.serve.pages.update_events import AskedEvents
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
@@ -64,6 +65,10 @@ def _savepoints(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     return savepoints_page(pipeline, _part(request), request.query_params.get("savepoint", ""))
 
 
+def _update(pipeline: ServedPipeline, request: Request, name: str) -> Page:
+    return update_page(pipeline, name, AskedEvents.of(request.query_params))
+
+
 def _part(request: Request) -> int:
     return page_number(request.query_params.get("page", ""))
 
@@ -87,7 +92,7 @@ PAGES: tuple[tuple[str, PageOf, str], ...] = (
     *((f"/p/{{slug}}/{name}{ending}", make, name) for name, make in _SECTIONS.items() for ending in ("", ".json")),
     ("/p/{slug}/d/{name:path}", _dataset, "graph"),
     ("/p/{slug}/f/{name:path}", lambda pipeline, _request, name: flow_page(pipeline, name), "graph"),
-    ("/p/{slug}/u/{name:path}", lambda pipeline, _request, name: update_page(pipeline, name), "updates"),
+    ("/p/{slug}/u/{name:path}", _update, "updates"),
     ("/p/{slug}/forms/{name:path}", form_page, "forms"),
     ("/p/{slug}/requests/{name:path}", lambda pipeline, _request, name: request_page(pipeline, name), "requests"),
     *((path, dev_page, "dev") for path in ("/p/{slug}/dev", "/p/{slug}/dev.json")),

@@ -1,15 +1,25 @@
-"""The updates of a pipeline, and one of them: when its flows ran, how they ended, and their errors."""
+"""The updates of a pipeline, and one of them: when its flows ran, how they ended, its plan, and its events."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from headrace.errors import PipelineError
+from headrace.events.reader import EventReader
 from headrace.events.recorded import find_update
+from headrace.events.types import UpdateCreated
+from headrace.events.update_events import first_states
 from headrace.metrics.trace import Span
+from headrace.model.outcome import Outcome, UpdateState
+from headrace.plan.plan_file import PlanFile
+from headrace.project.changes.saved_plans import saved_plans
+from headrace.project.inspection.diagnosis.careful_reading import CarefulReading, reading_carefully
 from headrace.serve.charts import gantt, update_bars
 from headrace.serve.formats import iso
+from headrace.serve.pages.careful import unread_facts
 from headrace.serve.pages.facts import error_facts, mark_of, update_facts
+from headrace.serve.pages.update_events import AskedEvents, update_events
+from headrace.serve.pages.update_plan import update_plan
 from headrace.serve.pipelines import NEWEST_UPDATES, ServedPipeline
 from headrace.serve.render import Page
 
@@ -27,8 +37,13 @@ def updates_page(pipeline: ServedPipeline) -> Page:
     return Page("updates.html", f"Updates: {pipeline.name}", document, {"bars": update_bars(updates)})
 
 
-def update_page(pipeline: ServedPipeline, update_id: str) -> Page:
-    """The page of an update; of its id, the beginning is enough.
+def update_page(pipeline: ServedPipeline, update_id: str, asked: AskedEvents | None = None) -> Page:
+    """The page of an update.
+
+    Args:
+        pipeline: the pipeline.
+        update_id: the beginning of its id is enough.
+        asked: which of its events are listed; None for the newest without those of the level METRICS.
 
     Raises:
         PipelineError: TRACE.NO_UPDATE, EVENTS.NOT_READABLE.
@@ -41,6 +56,8 @@ def update_page(pipeline: ServedPipeline, update_id: str) -> Page:
     outcome, root = reader.outcome(found), trace.root
     state = str(root.attributes["headrace.state"])
     flows = [] if outcome is None else [flow for flow in outcome.flows if not flow.is_unselected]
+    with reading_carefully(pipeline.settings.layout) as reading:
+        plan = _plan(pipeline, reader, outcome, found, reading, is_running=state == UpdateState.RUNNING.value)
     document = {
         "name": pipeline.name,
         "update_id": found,
@@ -64,8 +81,32 @@ def update_page(pipeline: ServedPipeline, update_id: str) -> Page:
             {"code": one.code, "message": one.message, "flow": one.flow, "dataset": one.dataset}
             for one in reader.warnings(found)
         ],
+        "unread": unread_facts(reading.unread),
+        "plan": plan,
+        "events": update_events(reader, found, asked or AskedEvents()),
     }
     return Page("update.html", f"Update {found}", document, {"gantt": gantt(root)})
+
+
+def _plan(
+    pipeline: ServedPipeline,
+    reader: EventReader,
+    outcome: Outcome | None,
+    update_id: str,
+    reading: CarefulReading,
+    *,
+    is_running: bool,
+) -> dict[str, Any]:
+    """What an update was to do, from its events, and from the file of the plan that it applied."""
+    firsts = first_states(reader, update_id)
+    plan_id = next((one.event.plan_id for one in firsts if isinstance(one.event, UpdateCreated)), None)
+
+    def applied() -> PlanFile | None:
+        plans = pipeline.remembered.of("saved plans", lambda: saved_plans(pipeline.settings)).plans
+        return next((one.plan for one in plans if one.plan.plan_id == plan_id), None)
+
+    stored = None if plan_id is None else reading.read("the plan that was applied", applied, None)
+    return update_plan(firsts, outcome, stored, is_running=is_running)
 
 
 def _attempt(span: Span) -> dict[str, Any]:
