@@ -191,10 +191,6 @@ def _update(shop: Shop, number: int) -> list[Event | tuple[float, Event]]:
     events: list[Event | tuple[float, Event]] = [*_definitions(), UpdateStateChanged(UpdateState.RUNNING)]
     for flow, why in _REASONS.items():
         events += [state(flow, FlowState.STARTING, reason=why), (2, state(flow, FlowState.RUNNING))]
-        if flow == "orders" and number == _CODE_CHANGES_AFTER + 1:
-            failure = {**FAILURE, "message": 'flow "orders" failed', "detail": "The file ended too early."}
-            events += [(4, state(flow, FlowState.RETRYING, reason="next attempt in 1 s", error=failure))]
-            events += [(1, state(flow, FlowState.STARTING)), (2, state(flow, FlowState.RUNNING))]
         for batch_id in (2 * number - 2, 2 * number - 1):
             rows = 7 * number % 5 if flow == "orders" else 0
             at = shop.clock.at + timedelta(seconds=20)

@@ -15,6 +15,7 @@ __all__ = [
     "quarantine_counts",
     "replay_preview",
     "sql_access",
+    "stored_checkpoint",
     "stored_project",
     "stored_tables",
     "table_diffs",

@@ -16,7 +16,6 @@ from headrace.serve.pages.dataset_page import dataset_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
-from headrace.serve.pages.update_events import AskedEvents
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pages.waiting_facts import waiting_facts
 from headrace.serve.pipelines import ServedPipeline
@@ -104,7 +103,7 @@ READERS: Mapping[str, Callable[[ServedPipeline, Values], Any]] = {
     "dataset": lambda pipeline, values: dataset_page(pipeline, values["dataset"]).document,
     "flow": lambda pipeline, values: flow_page(pipeline, values["flow"]).document,
     "updates": lambda pipeline, _values: updates_page(pipeline).document,
-    "update": lambda pipeline, values: update_page(pipeline, values["update"], AskedEvents.of(values)).document,
+    "update": lambda pipeline, values: update_page(pipeline, values["update"], values).document,
     "doctor": lambda pipeline, _values: doctor_page(pipeline).document,
     "schedules": lambda pipeline, _values: pipeline.schedules().to_json(),
     "alerts": _alerts,

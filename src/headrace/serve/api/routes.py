@@ -187,7 +187,9 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("pipeline", "GET", _P, Role.VIEWER, "A pipeline, and what needs attention", "Pipeline"),
     ApiRoute("graph", "GET", f"{_P}/graph", Role.VIEWER, "What reads what, with health and lag", "Graph", _FOCUS),
     ApiRoute("dataset", "GET", f"{_P}/datasets/{{dataset}}", Role.VIEWER, "A dataset, without its rows", "Dataset"),
-    ApiRoute("flow", "GET", f"{_P}/flows/{{flow}}", Role.VIEWER, "A flow and its newest batches", "Flow"),
+    ApiRoute(
+        "flow", "GET", f"{_P}/flows/{{flow}}", Role.VIEWER, "A flow, its newest batches and its checkpoint", "Flow"
+    ),
     ApiRoute("updates", "GET", f"{_P}/updates", Role.VIEWER, "The newest updates", "Updates"),
     ApiRoute(
         "update",

@@ -24,7 +24,6 @@ from headrace.serve.pages.sampled_rows import sampled_rows
 from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
 from headrace.serve.pages.settings_page import settings_page
-from headrace.serve.pages.update_events import AskedEvents
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
@@ -66,7 +65,7 @@ def _savepoints(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
 
 
 def _update(pipeline: ServedPipeline, request: Request, name: str) -> Page:
-    return update_page(pipeline, name, AskedEvents.of(request.query_params))
+    return update_page(pipeline, name, request.query_params)
 
 
 def _part(request: Request) -> int:

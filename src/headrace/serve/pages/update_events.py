@@ -17,12 +17,7 @@ _EACH_PART = 50
 _LONGEST_MESSAGE = 600
 # From the worst on; numbers come last, because they are frequent.
 _LEVELS = (Level.ERROR, Level.WARN, Level.INFO, Level.METRICS)
-_MARKS = {
-    Level.ERROR.value: Health.BAD.value,
-    Level.WARN.value: Health.WARN.value,
-    Level.METRICS.value: Health.UNKNOWN.value,
-}
-_INFO_MARK = "info"
+_MARKS = {Level.ERROR.value: Health.BAD.value, Level.WARN.value: Health.WARN.value}
 
 
 @dataclass(frozen=True)
@@ -93,7 +88,7 @@ def _row(event: ListedEvent) -> dict[str, Any]:
     return {
         "at": iso(event.at),
         "level": event.level,
-        "mark": _MARKS.get(event.level, _INFO_MARK),
+        "mark": _MARKS.get(event.level),
         "type": event.event_type,
         "flow": event.flow,
         "dataset": event.dataset,

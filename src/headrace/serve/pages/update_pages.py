@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import PipelineError
@@ -23,6 +25,8 @@ from headrace.serve.pages.update_plan import update_plan
 from headrace.serve.pipelines import NEWEST_UPDATES, ServedPipeline
 from headrace.serve.render import Page
 
+_NONE: Mapping[str, str] = MappingProxyType({})
+
 
 def updates_page(pipeline: ServedPipeline) -> Page:
     """The newest updates."""
@@ -37,13 +41,13 @@ def updates_page(pipeline: ServedPipeline) -> Page:
     return Page("updates.html", f"Updates: {pipeline.name}", document, {"bars": update_bars(updates)})
 
 
-def update_page(pipeline: ServedPipeline, update_id: str, asked: AskedEvents | None = None) -> Page:
+def update_page(pipeline: ServedPipeline, update_id: str, query: Mapping[str, str] = _NONE) -> Page:
     """The page of an update.
 
     Args:
         pipeline: the pipeline.
         update_id: the beginning of its id is enough.
-        asked: which of its events are listed; None for the newest without those of the level METRICS.
+        query: which of its events are listed: ``level``, ``flow`` and ``page``.
 
     Raises:
         PipelineError: TRACE.NO_UPDATE, EVENTS.NOT_READABLE.
@@ -83,7 +87,7 @@ def update_page(pipeline: ServedPipeline, update_id: str, asked: AskedEvents | N
         ],
         "unread": unread_facts(reading.unread),
         "plan": plan,
-        "events": update_events(reader, found, asked or AskedEvents()),
+        "events": update_events(reader, found, AskedEvents.of(query)),
     }
     return Page("update.html", f"Update {found}", document, {"gantt": gantt(root)})
 
