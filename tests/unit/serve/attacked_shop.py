@@ -66,10 +66,10 @@ def attacked_shop(shop: Shop) -> Shop:
         failed += [Warned(attack, attack, flow=attack, dataset=attack)]
     defined += [replace(flow, flow="kept", dataset="kept")]
     selected = {name: list(ATTACKS) for name in ("refresh", "full_refresh", "reset_checkpoint")}
-    first, last, made = ATTACKS[0], UpdateStateChanged(UpdateState.FAILED, error), {"request_id": ATTACKS[1]}
+    first, last = ATTACKS[0], UpdateStateChanged(UpdateState.FAILED, error)
     shop.update("u0", UpdateStateChanged(UpdateState.COMPLETED), cause=first, code_digest="a", git_commit=first)
-    made |= {"selections": selected, "plan_id": "pl-1", "code_digest": "b", "git_commit": ATTACKS[1]}
-    shop.update("u1", *defined, *failed, last, cause=first, **made)
+    made = {"plan_id": "pl-1", "request_id": ATTACKS[1], "code_digest": "b", "git_commit": ATTACKS[1]}
+    shop.update("u1", *defined, *failed, last, cause=first, selections=selected, **made)
     _attack_storage(shop)
     schedules = "schedules: {nightly: {cron: '0 2 * * *'}}"
     (shop.root / "pipeline.yml").write_text(f"name: {json.dumps(''.join(ATTACKS[:4]))}\n{schedules}\n")

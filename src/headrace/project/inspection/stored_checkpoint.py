@@ -55,9 +55,9 @@ def _tables_read(settings: Settings, stored: StoredFlow, inputs: Collection[str]
     if not wanted:
         return
     likely: set[QualifiedName] = set()
-    for name in inputs:
+    for known in inputs:
         with suppress(InvalidName):
-            likely.add(settings.naming.canonical(name))
+            likely.add(settings.naming.canonical(known))
     # A stable order: a table that is no input is found as well, if it is in the storage.
     tables = sorted(stored_tables(settings.layout, settings.naming), key=lambda one: one[0] not in likely)
     for name, path in tables:
