@@ -12,6 +12,7 @@ from headrace.serve.pages.alerts_page import alerts_page
 from headrace.serve.pages.changes_page import changes_page
 from headrace.serve.pages.dataset_page import Asked, dataset_page
 from headrace.serve.pages.dev_page import dev_page
+from headrace.serve.pages.diff_facts import shown_diff
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.form_pages import form_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
@@ -20,6 +21,7 @@ from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.quarantine_page import quarantine_page
 from headrace.serve.pages.request_pages import request_page, requests_page
+from headrace.serve.pages.row_facts import shown_table_rows
 from headrace.serve.pages.sampled_rows import sampled_rows
 from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
@@ -44,10 +46,16 @@ def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
 
 
 def _dataset(pipeline: ServedPipeline, request: Request, name: str) -> Page:
-    page = dataset_page(pipeline, name, Asked.of(request.query_params))
+    query, role = request.query_params, principal_of(request.scope).role
+    asked = Asked.of(query)
+    page = dataset_page(pipeline, name, asked)
     # The same document in the API has no rows.
-    samples = sampled_rows(pipeline, name, principal_of(request.scope).role)
-    return replace(page, document={**page.document, "samples": samples})
+    rows = {
+        "samples": sampled_rows(pipeline, name, role),
+        "table_rows": shown_table_rows(pipeline, name, query, query.getlist("columns"), role),
+        "rows_diff": shown_diff(pipeline, name, asked.first, asked.second, query.get("key", ""), role),
+    }
+    return replace(page, document={**page.document, **rows})
 
 
 def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
