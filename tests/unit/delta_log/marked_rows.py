@@ -10,6 +10,7 @@ import struct
 import uuid
 import zlib
 from pathlib import Path
+from typing import Any
 
 from headrace.delta_log.table_files import live_adds
 
@@ -22,7 +23,7 @@ def mark_deleted(path: str, rows: list[int], version: int, *, in_file: bool) -> 
     """Commit a version in which the only file of a table has deleted rows, by their numbers in the file."""
     (add,) = live_adds(path, version - 1)
     data = _bitmap(rows)
-    vector = {"storageType": "i", "pathOrInlineDv": _z85(data)}
+    vector: dict[str, Any] = {"storageType": "i", "pathOrInlineDv": _z85(data)}
     if in_file:
         number = uuid.UUID(int=7)
         file = Path(path, "ab", f"deletion_vector_{number}.bin")

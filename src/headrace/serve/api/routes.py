@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.serve.api.schemas import Schema
+from headrace.serve.pages.row_facts import COMPARISONS, DEFAULT_STORED, MOST_STORED
 from headrace.serve.roles import Role
-from headrace.sql.plain_select import Comparison
 
 PREFIX = "/api/v1"
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -20,8 +20,6 @@ LONGEST_QUERY, MOST_ROWS, MOST_SECONDS = 8000, 1000, 60
 DEFAULT_ROWS, DEFAULT_SECONDS = 100, 30
 # Rows of a quarantine.
 DEFAULT_WAITING, MOST_WAITING = 20, 100
-# Rows of tables, and examples of their differences.
-DEFAULT_STORED, MOST_STORED = 20, 100
 
 
 class FieldKind(Enum):
@@ -152,7 +150,7 @@ _WAITING = (
 _ROWS = (
     Parameter("columns", "Only these columns, with commas between them.", {"type": "string"}),
     Parameter("where", "Only rows in which this column meets the comparison.", {"type": "string"}),
-    Parameter("is", "The comparison.", {"type": "string", "enum": [one.value for one in Comparison], "default": "="}),
+    Parameter("is", "The comparison.", {"type": "string", "enum": [*COMPARISONS], "default": "="}),
     Parameter("value", "What the column is compared with.", {"type": "string", "maxLength": 1000}),
     Parameter(
         "limit",

@@ -7,9 +7,8 @@ from typing import Any
 
 from headrace.model.table_diff import DiffRequest, DiffSide, Example, TableDiff
 from headrace.project.inspection.plain_diff import PlainDiff, plain_diff
-from headrace.serve.api.routes import DEFAULT_STORED
 from headrace.serve.pages.cells import cell
-from headrace.serve.pages.row_facts import limit_of, read_carefully, table_name
+from headrace.serve.pages.row_facts import DEFAULT_STORED, limit_of, read_carefully, table_name
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.roles import Role, refusal
 

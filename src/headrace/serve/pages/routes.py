@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 from starlette.requests import Request
 
 from headrace.serve.pages.alerts_page import alerts_page
 from headrace.serve.pages.changes_page import changes_page
-from headrace.serve.pages.dataset_page import Asked, dataset_page
 from headrace.serve.pages.dev_page import dev_page
-from headrace.serve.pages.diff_facts import shown_diff
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.form_pages import form_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
@@ -21,11 +18,10 @@ from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.quarantine_page import quarantine_page
 from headrace.serve.pages.request_pages import request_page, requests_page
-from headrace.serve.pages.row_facts import shown_table_rows
-from headrace.serve.pages.sampled_rows import sampled_rows
 from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
 from headrace.serve.pages.settings_page import settings_page
+from headrace.serve.pages.shown_dataset import shown_dataset
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
@@ -43,19 +39,6 @@ def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     text = request.query_params.get("hops", "1")
     hops = min(int(text), MOST_HOPS) if text.isascii() and text.isdigit() and len(text) < 4 else 1
     return graph_page(pipeline, request.query_params.get("focus", ""), hops)
-
-
-def _dataset(pipeline: ServedPipeline, request: Request, name: str) -> Page:
-    query, role = request.query_params, principal_of(request.scope).role
-    asked = Asked.of(query)
-    page = dataset_page(pipeline, name, asked)
-    # The same document in the API has no rows.
-    rows = {
-        "samples": sampled_rows(pipeline, name, role),
-        "table_rows": shown_table_rows(pipeline, name, query, query.getlist("columns"), role),
-        "rows_diff": shown_diff(pipeline, name, asked.first, asked.second, query.get("key", ""), role),
-    }
-    return replace(page, document={**page.document, **rows})
 
 
 def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
@@ -93,7 +76,7 @@ _SECTIONS: dict[str, PageOf] = {
 # Paths, what makes the page, and the section that is marked.
 PAGES: tuple[tuple[str, PageOf, str], ...] = (
     *((f"/p/{{slug}}/{name}{ending}", make, name) for name, make in _SECTIONS.items() for ending in ("", ".json")),
-    ("/p/{slug}/d/{name:path}", _dataset, "graph"),
+    ("/p/{slug}/d/{name:path}", shown_dataset, "graph"),
     ("/p/{slug}/f/{name:path}", lambda pipeline, _request, name: flow_page(pipeline, name), "graph"),
     ("/p/{slug}/u/{name:path}", lambda pipeline, _request, name: update_page(pipeline, name), "updates"),
     ("/p/{slug}/forms/{name:path}", form_page, "forms"),

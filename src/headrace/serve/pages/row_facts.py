@@ -8,7 +8,6 @@ from typing import Any
 from headrace.errors import PipelineError
 from headrace.model.names import InvalidName, QualifiedName
 from headrace.project.inspection.table_rows import RowFilter, RowsRequest, TableRows, table_rows
-from headrace.serve.api.routes import DEFAULT_STORED, MOST_STORED
 from headrace.serve.pages.cells import instant_cell
 from headrace.serve.pages.facts import datasets_of
 from headrace.serve.pipelines import ServedPipeline
@@ -16,6 +15,8 @@ from headrace.serve.roles import Role, refusal
 from headrace.sql.plain_select import Comparison
 from headrace.storage.listed_storage import reading_storage
 
+# How many rows, and examples of differences.
+DEFAULT_STORED, MOST_STORED = 20, 100
 COMPARISONS = tuple(one.value for one in Comparison)
 _MOST_COLUMNS = 100
 _LONGEST_VALUE = 1000
