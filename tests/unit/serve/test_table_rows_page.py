@@ -213,12 +213,11 @@ def test_datasets_without_a_table_are_refused(busy_shop, served):
     busy_shop.update("c", view, replace(view, dataset="later", kind=definitions()[0].kind))
     visitor = as_role(served(busy_shop), Role.OPERATOR)
 
-    codes = {
-        name: visitor.call(f"{P}/datasets/{name}/rows").json["error"]["code"] for name in ("recent", "later", "no")
-    }
+    answers = [visitor.call(f"{P}/datasets/{name}/rows").json for name in ("recent", "later", "shop_out", "no")]
+    pages = [visitor.call(f"/p/shop/d/{name}?show=rows").text for name in ("recent", "shop_out")]
 
-    assert codes == {"recent": "ROWS.NO_TABLE", "later": "ROWS.NO_TABLE", "no": "SERVE.NO_PAGE"}
-    assert 'id="rows"' not in visitor.call("/p/shop/d/recent?show=rows").text
+    assert [one["error"]["code"] for one in answers] == [*["ROWS.NO_TABLE"] * 3, "SERVE.NO_PAGE"]
+    assert not any('id="rows"' in page for page in pages)
 
 
 def test_the_history_links_to_the_comparison_of_each_version_with_the_one_before(operator, busy_shop):

@@ -76,7 +76,7 @@ def shown_table_rows(
     """
     defined = pipeline.view().logged.datasets.get(dataset)
     facts: dict[str, Any] = {
-        "has_table": defined is None or defined.kind.stored,
+        "has_table": defined is not None and defined.kind.stored,
         "refusal": refusal(role, Role.OPERATOR) or None,
         "asked": {
             "is_asked": values.get(SHOW) == ROWS,
@@ -134,7 +134,7 @@ def table_name(pipeline: ServedPipeline, dataset: str) -> QualifiedName:
     if dataset not in datasets_of(view):
         raise PipelineError("SERVE.NO_PAGE", what=f'dataset "{dataset}"', suggestion="")
     defined = view.logged.datasets.get(dataset)
-    if defined is not None and not defined.kind.stored:
+    if defined is None or not defined.kind.stored:
         raise PipelineError("ROWS.NO_TABLE", name=dataset)
     try:
         return pipeline.settings.naming.canonical(dataset)
