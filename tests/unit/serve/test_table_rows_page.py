@@ -210,7 +210,7 @@ def test_what_is_wrong_with_a_question_is_an_error_of_the_api_and_a_text_of_the_
 
 def test_datasets_without_a_table_are_refused(busy_shop, served):
     view = replace(definitions()[0], dataset="recent", kind=type(definitions()[0].kind).TEMPORARY_VIEW)
-    busy_shop.update("c", view, replace(view, dataset="later", kind=definitions()[0].kind))
+    busy_shop.update("c", *definitions(), view, replace(view, dataset="later", kind=definitions()[0].kind))
     visitor = as_role(served(busy_shop), Role.OPERATOR)
 
     answers = [visitor.call(f"{P}/datasets/{name}/rows").json for name in ("recent", "later", "shop_out", "no")]
