@@ -108,6 +108,7 @@ PAGES = (
     ServedPage("update", f"/p/shop/u/{_UPDATES:08}"),
     ServedPage("dataset", "/p/shop/d/orders"),
     ServedPage("versions", "/p/shop/d/orders?from=0&to=3"),
+    ServedPage("rows", "/p/shop/d/orders?show=rows&where=id&is=IS+NOT+NULL&columns=id"),
     ServedPage("view", "/p/shop/d/revenue_by_country"),
     ServedPage("lineage", "/p/shop/d/clean_orders"),
     ServedPage("lineage-outside", "/p/shop/d/revenue_by_day"),

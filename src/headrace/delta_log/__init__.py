@@ -18,4 +18,5 @@ __all__ = [
     "table_layout",
     "tables",
     "unread_commits",
+    "version_difference",
 ]

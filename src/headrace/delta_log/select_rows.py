@@ -37,17 +37,22 @@ def plain_column_types(table: DeltaTable) -> dict[str, str] | None:
     Returns:
         None if delta-rs may read the table in another way than Spark.
     """
-    protocol, metadata = table.protocol(), table.metadata()
-    features = features_of(
-        {*(protocol.reader_features or ()), *(protocol.writer_features or ())}, metadata.configuration
-    )
-    if not set(features.names) <= _FEATURES:
+    if unread_features(table):
         return None
-    partitions = set(metadata.partition_columns)
+    partitions = set(table.metadata().partition_columns)
     return {
         field["name"]: _type(field) if field["name"] not in partitions else ""
         for field in json.loads(table.schema().to_json())["fields"]
     }
+
+
+def unread_features(table: DeltaTable) -> tuple[str, ...]:
+    """The features of a table because of which delta-rs may read it in another way than Spark, sorted."""
+    protocol = table.protocol()
+    features = features_of(
+        {*(protocol.reader_features or ()), *(protocol.writer_features or ())}, table.metadata().configuration
+    )
+    return tuple(sorted(set(features.names) - _FEATURES))
 
 
 def _type(field: dict[str, Any]) -> str:
@@ -86,7 +91,8 @@ def select_rows(
         return None
     try:
         return tuple(zip(*map(_values, found.columns), strict=True))
-    except _OtherCalendarError:
+    except (_OtherCalendarError, ValueError, OverflowError, OSError):
+        # Times that Python does not have in the time zone of this machine, among them.
         return None
 
 

@@ -81,6 +81,15 @@ def live_files(path: str, version: int) -> tuple[LiveFile, ...]:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, if the log is incomplete.
     """
+    return tuple(live_file(add, path) for add in live_adds(path, version))
+
+
+def live_adds(path: str, version: int) -> tuple[Mapping[str, Any], ...]:
+    """The actions ``add`` of the files of a version of a table, with what the functions here read of them.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE, if the log is incomplete.
+    """
     table = storage_path(path)
     log = table / _LOG
     known, parts = newest_checkpoint(log, version)
@@ -92,7 +101,22 @@ def live_files(path: str, version: int) -> tuple[LiveFile, ...]:
             if "remove" in action:
                 adds.pop(action["remove"]["path"], None)
         adds |= {action["add"]["path"]: action["add"] for action in actions if "add" in action}
-    return tuple(_live_file(add, table) for add in adds.values())
+    return tuple(adds.values())
+
+
+def live_file(add: Mapping[str, Any], path: str) -> LiveFile:
+    """The file of an action ``add`` of the table at a path."""
+    table = storage_path(path)
+    rows = _ROWS.search(add.get("stats") or "")
+    return LiveFile(
+        path=_relative(add["path"], table),
+        size=int(add["size"]),
+        partition=tuple(sorted(_pairs(add.get("partitionValues")))),
+        rows=int(rows[1]) if rows else None,
+        deleted_rows=int((add.get("deletionVector") or {}).get("cardinality") or 0),
+        vector=_vector(add, table),
+        cube=dict(_pairs(add.get("tags"))).get(_CUBE),
+    )
 
 
 def stored_files(path: str, partition_by: Iterable[str] = ()) -> tuple[StoredFile, ...]:
@@ -246,19 +270,6 @@ def _commit(table: StoragePath, version: int) -> list[dict[str, Any]]:
         return read_actions(file)
     except FileNotFoundError as error:
         raise PipelineError("STORAGE.TABLE_UNREADABLE", path=table, reason=f"{file.name} is missing") from error
-
-
-def _live_file(add: Mapping[str, Any], table: StoragePath) -> LiveFile:
-    rows = _ROWS.search(add.get("stats") or "")
-    return LiveFile(
-        path=_relative(add["path"], table),
-        size=int(add["size"]),
-        partition=tuple(sorted(_pairs(add.get("partitionValues")))),
-        rows=int(rows[1]) if rows else None,
-        deleted_rows=int((add.get("deletionVector") or {}).get("cardinality") or 0),
-        vector=_vector(add, table),
-        cube=dict(_pairs(add.get("tags"))).get(_CUBE),
-    )
 
 
 def _pairs(found: Any) -> Iterator[tuple[str, Any]]:

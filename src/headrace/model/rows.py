@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 Value = Any
@@ -50,6 +50,12 @@ def json_value(value: Value) -> Any:
     if isinstance(value, timedelta):
         return _duration(value)
     return _composite(value)
+
+
+def instant_text(value: datetime) -> str:
+    """A time with a zone, or in that of this machine, as ISO 8601 in UTC; a fraction as long as it has digits."""
+    text = value.astimezone(UTC).isoformat().removesuffix("+00:00")
+    return f"{text.rstrip('0') if '.' in text else text}Z"
 
 
 def _composite(value: Value) -> Any:

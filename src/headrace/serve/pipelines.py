@@ -27,6 +27,8 @@ from headrace.settings.settings import Settings
 
 NEWEST_UPDATES = 50
 NEWEST_REPORTS = 200
+# They are larger than other readings.
+_TABLE_READINGS = 8
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -66,6 +68,8 @@ class ServedPipeline:
         self._viewer = PipelineViewer(settings, environ, self._secrets, now, NEWEST_UPDATES)
         # What pages read beside the view.
         self.remembered = Remembered(clock)
+        # Rows of tables: one reading at a time, which keeps no other page waiting.
+        self.table_rows = Remembered(clock, _TABLE_READINGS)
 
     @property
     def name(self) -> str:

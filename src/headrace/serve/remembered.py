@@ -18,10 +18,12 @@ class Remembered:
 
     Args:
         clock: seconds that never go back.
+        most: how many readings are kept.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], most: int = _MOST) -> None:
         self._clock = clock
+        self._most = most
         self._reading = threading.Lock()
         self._found: dict[Hashable, tuple[float, Any]] = {}
 
@@ -36,7 +38,7 @@ class Remembered:
             read_now = read()
             cost_s = self._clock() - started
             self._found.pop(key, None)
-            while len(self._found) >= _MOST:
+            while len(self._found) >= self._most:
                 del self._found[next(iter(self._found))]
             self._found[key] = self._clock() + max(_LEAST_AGE_S, _TIMES_ITS_COST * cost_s), read_now
             return read_now

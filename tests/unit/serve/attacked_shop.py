@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
+import pyarrow as pa
+from deltalake import write_deltalake
 from tests.unit.plan.test_plan_files import DOCUMENT
 from tests.unit.serve.checkpoint_files import stored_checkpoint
 from tests.unit.serve.conftest import Shop, definitions
@@ -50,7 +52,7 @@ ATTACKS = (
 
 def attacked_shop(shop: Shop) -> Shop:
     """The shop, with attacks in its event log, its storage and its settings."""
-    defined: list[Event] = []
+    defined: list[Event] = [definitions()[0]]
     failed: list[Event] = []
     for attack, other in pairwise((*ATTACKS, "last")):
         table, _, _, flow, *_ = definitions()
@@ -80,6 +82,10 @@ def attacked_paths(slug: str) -> list[str]:
     """The pages that show the texts, and the same pages asked for with attacks in their addresses."""
     paths = ["/", f"/p/{slug}", f"/p/{slug}/u/u1", *(f"/p/{slug}/{name}" for name in SECTIONS)]
     paths += [f"/p/{slug}/{kind}/{attack}" for kind in "df" for attack in ATTACKS]
+    asked = ("show=rows", "from=0&to=1", "from=0&to=1&key=id", "show=rows&where=id&is=%3C&value=3")
+    paths += [f"/p/{slug}/d/orders?{query}" for query in asked]
+    queries = ("show=rows&columns", "show=rows&where=id&value", "show=rows&where", "show=rows&is", "from=0&to=1&key")
+    paths += [f"/p/{slug}/d/orders?{query}={quote(attack)}" for query in queries for attack in ATTACKS[:2]]
     paths += [f"/p/{slug}/{query}" for query in ("changes?plan=pl-1", "savepoints?savepoint=sp-1")]
     paths += [f"/p/{slug}/{name}" for name in ("settings", "requests", "forms/start_update", "forms/make_plan")]
     paths += [f"/p/{slug}/forms/{query}" for query in (f"roll_back?plan={quote(ATTACKS[0])}", "replay?dataset=orders")]
@@ -157,5 +163,15 @@ def _attack_storage(shop: Shop) -> None:
     ) as log:
         for one in ATTACKS:
             log.emit(TableMaintained(one, one, one, one, one))
+    _attack_table(shop.table("orders"))
     rows = [quarantined_row([one], flow=one, file=one, mail=one) for one in ATTACKS]
     quarantine(f"{shop.table('orders')}_quarantine", *rows)
+
+
+def _attack_table(path: str) -> None:
+    """A table of two versions, whose columns and values are attacks."""
+    for number in range(2):
+        columns = {f"{number}{one}": [f"{one}{number}", one] for one in ATTACKS}
+        everywhere = {one: [f"{one}{number}", one] for one in ATTACKS}
+        rows = pa.table({"id": [number, 2], **everywhere, **columns})
+        write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite")

@@ -17,6 +17,8 @@ READ = {
     "pipeline": P,
     "graph": f"{P}/graph?focus=orders&hops=2",
     "dataset": f"{P}/datasets/orders",
+    "rows": f"{P}/datasets/orders/rows?columns=id&where=id&is=<>&value=7&limit=2",
+    "diff": f"{P}/datasets/orders/diff?from=0&to=2&key=id",
     "flow": f"{P}/flows/orders",
     "updates": f"{P}/updates",
     "update": f"{P}/updates/bbbb2222-0000",

@@ -92,7 +92,7 @@ def test_two_versions_are_compared_and_older_commits_are_a_page_further(busy_sho
     assert ([one["version"] for one in older["history"]], older["earlier"]) == ([3, 2, 1, 0], None)
     assert [(one["column"], one["change"]) for one in compared["changes"]] == [("amount", "added")]
     assert (beyond["problem"], odd) == ("The log of the table does not have version 99.", None)
-    assert "Compare columns" in browser.call(f"{PATH}?from=0&to=33").text
+    assert "Rows of versions 0 and 33" in browser.call(f"{PATH}?from=0&to=33").text
 
 
 def test_the_code_of_a_dataset_is_shown_as_text(busy_shop, served):

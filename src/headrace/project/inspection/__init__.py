@@ -12,6 +12,7 @@ __all__ = [
     "pipeline_alerts",
     "pipeline_metrics",
     "pipeline_view",
+    "plain_diff",
     "quarantine_counts",
     "replay_preview",
     "sql_access",
@@ -20,6 +21,7 @@ __all__ = [
     "stored_tables",
     "table_diffs",
     "table_history",
+    "table_rows",
     "update_trace",
     "waiting_rows",
 ]

@@ -64,13 +64,13 @@ def plain_query_rows(
         limit: the maximum number of rows, beside that of the query; None for all.
     """
     select = plain_select(query)
-    if select is None or not _has_plain_semantics(settings, environ):
+    if select is None or not has_plain_semantics(settings, environ):
         return None
     path = _stored_table(select, settings, other, private=private)
     return None if path is None else _table_rows(select, path, limit)
 
 
-def _has_plain_semantics(settings: Settings, environ: Mapping[str, str]) -> bool:
+def has_plain_semantics(settings: Settings, environ: Mapping[str, str]) -> bool:
     """Whether no setting changes what simple queries return."""
     keys = {*settings.spark_conf, *settings.configuration} - _HARMLESS
     return not any(key.startswith(_PREFIXES) for key in keys) and not any(map(environ.get, _VARIABLES))

@@ -70,8 +70,7 @@ def run_statement(
     """
     if not write:
         check_readonly(query)
-        other = {*EVENT_VIEWS, *_logs(settings)}
-        rows = rows_without_session(query, settings, environ, other, private=private, limit=limit)
+        rows = rows_without_session(query, settings, environ, log_names(settings), private=private, limit=limit)
         if rows is not None:
             return rows
     try:
@@ -129,7 +128,7 @@ def run_query(
     tables = dict(stored_tables(settings.layout, settings.naming))
     views = {view.name: view for view in stored_views(settings.layout, settings.naming)}
     hidden = frozenset() if private else hidden_tables(tables)
-    names = {*tables, *views, *EVENT_VIEWS, *_logs(settings)}
+    names = {*tables, *views, *log_names(settings)}
     queries = {name: view.query for name, view in views.items()}
     wanted = mentioned_names(query, names, queries)
     if write:
@@ -170,6 +169,11 @@ def _register_logs(catalog: Catalog, settings: Settings, wanted: Collection[Qual
         if log in wanted and is_delta(path):
             catalog.register_names([log], ())
             catalog.register_path(log, path)
+
+
+def log_names(settings: Settings) -> frozenset[QualifiedName]:
+    """The names that a query can read besides those of the storage: views of the event log, and logs."""
+    return frozenset({*EVENT_VIEWS, *_logs(settings)})
 
 
 def _logs(settings: Settings) -> dict[QualifiedName, str]:

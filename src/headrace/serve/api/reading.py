@@ -13,9 +13,11 @@ from headrace.project.requests.request_results import result_of
 from headrace.serve.api.routes import DEFAULT_WAITING, MOST_WAITING
 from headrace.serve.formats import iso
 from headrace.serve.pages.dataset_page import dataset_page
+from headrace.serve.pages.diff_facts import asked_diff, diff_facts
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
+from headrace.serve.pages.row_facts import row_facts, rows_request
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pages.waiting_facts import waiting_facts
 from headrace.serve.pipelines import ServedPipeline
@@ -24,6 +26,7 @@ from headrace.storage.savepoints.stored import Savepoints
 
 # The values of a request: names of its path, and its query.
 Values = Mapping[str, str]
+_MOST_DIGITS = 18
 
 
 def _graph(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
@@ -53,6 +56,26 @@ def _quarantined_rows(pipeline: ServedPipeline, values: Values) -> Mapping[str, 
         raise PipelineError("API.FIELD", what='parameter "limit"', reason=reason)
     with reading_storage(pipeline.settings.layout):
         return waiting_facts(pipeline, values["dataset"], values.get("rule", ""), limit)
+
+
+def _rows(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
+    return row_facts(pipeline, values["dataset"], rows_request(values, [values.get("columns", "")]))
+
+
+def _diff(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
+    versions = tuple(version for name in ("from", "to") if (version := _version(values, name)) is not None)
+    if "to" in values and "from" not in values:
+        raise PipelineError("API.FIELD", what='parameter "from"', reason='it is missing beside "to"')
+    return diff_facts(pipeline, values["dataset"], asked_diff(values["dataset"], values, versions))
+
+
+def _version(values: Values, name: str) -> int | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise PipelineError("API.FIELD", what=f'parameter "{name}"', reason="it is no version")
+    return int(text)
 
 
 def _savepoints(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
@@ -101,6 +124,8 @@ READERS: Mapping[str, Callable[[ServedPipeline, Values], Any]] = {
     "pipeline": lambda pipeline, _values: overview_page(pipeline).document,
     "graph": _graph,
     "dataset": lambda pipeline, values: dataset_page(pipeline, values["dataset"]).document,
+    "rows": _rows,
+    "diff": _diff,
     "flow": lambda pipeline, values: flow_page(pipeline, values["flow"]).document,
     "updates": lambda pipeline, _values: updates_page(pipeline).document,
     "update": lambda pipeline, values: update_page(pipeline, values["update"], values).document,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.serve.api.schemas import Schema
+from headrace.serve.pages.row_facts import COMPARISONS, DEFAULT_STORED, MOST_STORED
 from headrace.serve.roles import Role
 
 PREFIX = "/api/v1"
@@ -155,6 +156,28 @@ _WAITING = (
         {"type": "integer", "minimum": 1, "maximum": MOST_WAITING, "default": DEFAULT_WAITING},
     ),
 )
+_ROWS = (
+    Parameter("columns", "Only these columns, with commas between them.", {"type": "string"}),
+    Parameter("where", "Only rows in which this column meets the comparison.", {"type": "string"}),
+    Parameter("is", "The comparison.", {"type": "string", "enum": [*COMPARISONS], "default": "="}),
+    Parameter("value", "What the column is compared with.", {"type": "string", "maxLength": 1000}),
+    Parameter(
+        "limit",
+        "How many rows at most.",
+        {"type": "integer", "minimum": 1, "maximum": MOST_STORED, "default": DEFAULT_STORED},
+    ),
+)
+_VERSION: Schema = {"type": "integer", "minimum": 0}
+_DIFF = (
+    Parameter("from", "The first version. Without it, the one before the newest change of rows.", _VERSION),
+    Parameter("to", "The second version. Without it, the newest.", _VERSION),
+    Parameter("key", "Columns that identify a row, with commas between them.", {"type": "string"}),
+    Parameter(
+        "limit",
+        "How many examples at most.",
+        {"type": "integer", "minimum": 1, "maximum": MOST_STORED, "default": DEFAULT_STORED},
+    ),
+)
 KEY_HEADER = "Idempotency-Key"
 _KEY = (
     Parameter(
@@ -186,6 +209,25 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("pipelines", "GET", "/pipelines", Role.VIEWER, "All pipelines, with their health", "Pipelines"),
     ApiRoute("pipeline", "GET", _P, Role.VIEWER, "A pipeline, and what needs attention", "Pipeline"),
     ApiRoute("graph", "GET", f"{_P}/graph", Role.VIEWER, "What reads what, with health and lag", "Graph", _FOCUS),
+    # Before the dataset, in whose path names may have slashes.
+    ApiRoute(
+        "rows",
+        "GET",
+        f"{_P}/datasets/{{dataset}}/rows",
+        Role.OPERATOR,
+        "Rows of the table of a dataset, read without Spark",
+        "TableRows",
+        _ROWS,
+    ),
+    ApiRoute(
+        "diff",
+        "GET",
+        f"{_P}/datasets/{{dataset}}/diff",
+        Role.OPERATOR,
+        "How the rows of two versions of the table differ, found without Spark",
+        "RowsDiff",
+        _DIFF,
+    ),
     ApiRoute("dataset", "GET", f"{_P}/datasets/{{dataset}}", Role.VIEWER, "A dataset, without its rows", "Dataset"),
     ApiRoute(
         "flow", "GET", f"{_P}/flows/{{flow}}", Role.VIEWER, "A flow, its newest batches and its checkpoint", "Flow"

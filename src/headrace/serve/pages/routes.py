@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 from starlette.requests import Request
 
 from headrace.serve.pages.alerts_page import alerts_page
 from headrace.serve.pages.changes_page import changes_page
-from headrace.serve.pages.dataset_page import Asked, dataset_page
 from headrace.serve.pages.dev_page import dev_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.form_pages import form_page
@@ -20,10 +18,10 @@ from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.quarantine_page import quarantine_page
 from headrace.serve.pages.request_pages import request_page, requests_page
-from headrace.serve.pages.sampled_rows import sampled_rows
 from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
 from headrace.serve.pages.settings_page import settings_page
+from headrace.serve.pages.shown_dataset import shown_dataset
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
@@ -41,13 +39,6 @@ def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     text = request.query_params.get("hops", "1")
     hops = min(int(text), MOST_HOPS) if text.isascii() and text.isdigit() and len(text) < 4 else 1
     return graph_page(pipeline, request.query_params.get("focus", ""), hops)
-
-
-def _dataset(pipeline: ServedPipeline, request: Request, name: str) -> Page:
-    page = dataset_page(pipeline, name, Asked.of(request.query_params))
-    # The same document in the API has no rows.
-    samples = sampled_rows(pipeline, name, principal_of(request.scope).role)
-    return replace(page, document={**page.document, "samples": samples})
 
 
 def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
@@ -89,7 +80,7 @@ _SECTIONS: dict[str, PageOf] = {
 # Paths, what makes the page, and the section that is marked.
 PAGES: tuple[tuple[str, PageOf, str], ...] = (
     *((f"/p/{{slug}}/{name}{ending}", make, name) for name, make in _SECTIONS.items() for ending in ("", ".json")),
-    ("/p/{slug}/d/{name:path}", _dataset, "graph"),
+    ("/p/{slug}/d/{name:path}", shown_dataset, "graph"),
     ("/p/{slug}/f/{name:path}", lambda pipeline, _request, name: flow_page(pipeline, name), "graph"),
     ("/p/{slug}/u/{name:path}", _update, "updates"),
     ("/p/{slug}/forms/{name:path}", form_page, "forms"),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Any
 
-from headrace.model.rows import json_value
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
 from headrace.project.inspection.waiting_rows import WaitingRow, WaitingRows, waiting_rows
 from headrace.serve.formats import iso
+from headrace.serve.pages.cells import cell, cut
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.roles import Role, refusal
 
 _LIMIT = 20
-_MOST_CHARACTERS = 300
 _LONGEST_ERROR = 2000
 _MOST_COLUMNS = 100
 _MOST_RULES = 50
@@ -77,8 +75,8 @@ def _facts(found: WaitingRows, pipeline: ServedPipeline) -> dict[str, Any]:
 def _row(row: WaitingRow, columns: list[str], pipeline: ServedPipeline) -> dict[str, Any]:
     return {
         "rules": list(row.rules[:_MOST_RULES]),
-        "values": [_cell(row.values[column], pipeline) if column in row.values else None for column in columns],
-        "error": None if row.error is None else _cut(pipeline.redact(row.error), _LONGEST_ERROR),
+        "values": [cell(row.values[column], pipeline.redact) if column in row.values else None for column in columns],
+        "error": None if row.error is None else cut(pipeline.redact(row.error), _LONGEST_ERROR),
         "condition": row.condition,
         "sink": row.sink,
         "origin": {name: row.source.get(name) for name in _ORIGIN},
@@ -86,25 +84,3 @@ def _row(row: WaitingRow, columns: list[str], pipeline: ServedPipeline) -> dict[
         "update_id": row.update_id,
         "quarantined_at": iso(row.quarantined_at),
     }
-
-
-def _cell(value: Any, pipeline: ServedPipeline) -> dict[str, Any]:
-    """A value as the command line shows it. Secrets go before it is cut: half of one would not be found."""
-    shown = _redacted(json_value(value), pipeline)
-    if isinstance(shown, dict | list):
-        text = json.dumps(shown, ensure_ascii=False)
-        return _cut(text, _MOST_CHARACTERS) if len(text) > _MOST_CHARACTERS else {"value": shown, "is_cut": False}
-    return _cut(shown, _MOST_CHARACTERS) if isinstance(shown, str) else {"value": shown, "is_cut": False}
-
-
-def _cut(text: str, most: int) -> dict[str, Any]:
-    return {"value": text[:most], "is_cut": len(text) > most}
-
-
-def _redacted(value: Any, pipeline: ServedPipeline) -> Any:
-    """Without secrets, also in the keys of maps."""
-    if isinstance(value, str):
-        return pipeline.redact(value)
-    if isinstance(value, dict):
-        return {pipeline.redact(key): _redacted(item, pipeline) for key, item in value.items()}
-    return [_redacted(item, pipeline) for item in value] if isinstance(value, list) else value

@@ -9,40 +9,19 @@ as those of shared files, need not be read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from headrace.model.comparable_types import ComparedColumn
+from headrace.model.differing_rows import DifferingRows
 from headrace.model.field_pairs import Field
 from headrace.model.table_diff import Example, ExampleKind
 from headrace.spark.comparison.comparable_values import comparable_column, displayed
 
 _JSON = {"ignoreNullFields": "false"}
-
-
-@dataclass(frozen=True)
-class DifferingRows:
-    """The rows that differ.
-
-    Attributes:
-        changed: keys with one differing row on each side.
-        only_first: other rows of the first side.
-        only_second: other rows of the second side.
-        repeated_keys: keys with several differing rows on a side.
-        columns: by position, in how many changed rows each column differs.
-        examples: of each kind, the first ones by key.
-    """
-
-    changed: int
-    only_first: int
-    only_second: int
-    repeated_keys: int
-    columns: Mapping[int, int]
-    examples: tuple[Example, ...]
 
 
 class RowComparison:
