@@ -23,6 +23,8 @@ from headrace.project.lease_holders import Holder, host_name, latest_outcome, li
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 
+# The part of a view that has the metrics.
+METRICS = "the metrics"
 _LOG = "the event log"
 
 
@@ -85,7 +87,7 @@ class PipelineViewer:
         with reading_carefully(layout) as reading:
             held = reading.read(_LOG, lambda: own_liveness(settings, environ, now), Liveness(is_held=False))
             metrics = partial(pipeline_metrics, settings, now, check_lease, tables=True, events=self._events)
-            samples = reading.read("the metrics", metrics, Samples())
+            samples = reading.read(METRICS, metrics, Samples())
             alerts = alerts_of(settings, environ, self._secrets)
             return PipelineView(
                 as_of,
