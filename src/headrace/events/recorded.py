@@ -165,8 +165,17 @@ class Stretch:
         return f"id >= '{id_floor(self.first)}'{end}"
 
 
-def batches_of_flows(reader: EventReader, flows: Collection[str], newest: int, stretch: Stretch) -> list[Recorded]:
-    """So many batches and results of table rules of some flows in a part of the log, the newest; oldest first.
+def batches_of_flows(
+    reader: EventReader, flows: Collection[str], most: int, stretch: Stretch, *, from_oldest: bool = False
+) -> list[Recorded]:
+    """So many batches and results of table rules of some flows in a part of the log, oldest first.
+
+    Args:
+        reader: of the log.
+        flows: their names.
+        most: how many, at most.
+        stretch: the part of the log.
+        from_oldest: of many, the oldest and not the newest.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
@@ -175,7 +184,9 @@ def batches_of_flows(reader: EventReader, flows: Collection[str], newest: int, s
         return []
     kinds = f"({_BATCH} OR event_type = '{TableEvaluated.event_type}') AND level = '{Level.METRICS.value}'"
     where = f"{kinds} AND {_of_flows(flows)} AND {stretch.condition}"
-    return recorded_rows(reader, where, f"id DESC LIMIT {int(newest)}")[::-1]
+    if from_oldest:
+        return recorded_rows(reader, where, f"id LIMIT {int(most)}")
+    return recorded_rows(reader, where, f"id DESC LIMIT {int(most)}")[::-1]
 
 
 def stream_reports(reader: EventReader, flow: str, most: int, stretch: Stretch) -> list[Recorded]:

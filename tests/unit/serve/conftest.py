@@ -107,7 +107,9 @@ class Shop:
         at_ms = round(1000 * self.clock.seconds())
         commit.write_text(re.sub(r'"timestamp":\d+', f'"timestamp":{at_ms}', commit.read_text()))
 
-    def update(self, update_id: str, *events: Event | tuple[float, Event], cause: str = "USER_ACTION") -> None:
+    def update(
+        self, update_id: str, *events: Event | tuple[float, Event], cause: str = "USER_ACTION", **created: Any
+    ) -> None:
         """Write the events of an update; with each, the seconds that pass before it."""
         ids = itertools.count()
         origin = Origin("p", "shop", update_id)
@@ -118,7 +120,7 @@ class Shop:
             new_id=lambda: f"{update_id}-{next(ids)}",
             maintenance=lambda _path, _compacts: None,
         ) as log:
-            log.emit(UpdateCreated(cause, user="ann", version="0.1.0"))
+            log.emit(UpdateCreated(cause, user="ann", version="0.1.0", **created))
             for event in events:
                 seconds, one = event if isinstance(event, tuple) else (1, event)
                 self.clock.at += timedelta(seconds=seconds)

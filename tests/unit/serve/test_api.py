@@ -5,6 +5,7 @@ from __future__ import annotations
 import fastjsonschema
 import pytest
 
+from headrace.serve.api.examples import EXAMPLES
 from headrace.serve.api.openapi import openapi
 from headrace.serve.api.reading import READERS
 from headrace.serve.api.routes import METRICS_PATH, ROUTES
@@ -73,6 +74,11 @@ def test_answers_have_the_shape_that_is_documented(browser, route):
 
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     matches(route.answer, answer.json)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.name in EXAMPLES], ids=lambda route: route.name)
+def test_examples_have_the_shape_that_is_documented(route):
+    matches(route.answer, EXAMPLES[route.name])
 
 
 @pytest.mark.parametrize(

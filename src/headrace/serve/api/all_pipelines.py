@@ -10,10 +10,13 @@ from headrace.errors import PipelineError
 from headrace.metrics import catalogue
 from headrace.metrics.exposition import prometheus_text_of
 from headrace.metrics.samples import Samples
-from headrace.project.inspection.pipeline_view import METRICS
+from headrace.project.inspection.pipeline_view import EVENT_LOG, METRICS
 from headrace.project.inspection.stored_project import StoredProject
 from headrace.serve.formats import iso
 from headrace.serve.pipelines import ServedPipeline
+
+# What of a pipeline must be readable for its metrics.
+_NEEDED = frozenset({EVENT_LOG, METRICS})
 
 
 def known_alerts(pipeline: ServedPipeline) -> tuple[Alert, ...]:
@@ -48,7 +51,7 @@ def all_alerts(pipelines: Iterable[ServedPipeline]) -> Mapping[str, Any]:
 
 
 def metrics_text(pipelines: Iterable[ServedPipeline]) -> str:
-    """The metrics of all pipelines, as Prometheus reads them; one that cannot be read has the metric that says so.
+    """The metrics of all pipelines, as Prometheus reads them; a metric says which of them cannot be read.
 
     The label ``pipeline`` is the name of the pipeline, as for ``headrace metrics``; of several with one name, the later
     ones have their names in URLs.
@@ -57,6 +60,6 @@ def metrics_text(pipelines: Iterable[ServedPipeline]) -> str:
     for pipeline in pipelines:
         view = pipeline.view()
         samples = view.samples.copy()
-        samples.set(catalogue.READABLE, 0 if any(one.part == METRICS for one in view.unread) else 1)
+        samples.set(catalogue.READABLE, int(_NEEDED.isdisjoint(one.part for one in view.unread)))
         found[pipeline.slug if pipeline.name in found else pipeline.name] = samples
     return prometheus_text_of(found)

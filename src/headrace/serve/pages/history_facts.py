@@ -14,8 +14,8 @@ from headrace.serve.pipelines import ServedPipeline
 NOT_STORED = "This kind of dataset has no table."
 # A batch is recorded once its commit is made; another machine may have dated the commit.
 _EARLIER, _LATER = timedelta(minutes=1), timedelta(minutes=10)
-# Flows record batches without a commit, too.
-_BATCHES_A_COMMIT = 5
+# Flows also record batches without a commit.
+_MOST_BATCHES = 2000
 
 
 def table_path(pipeline: ServedPipeline, dataset: str) -> str:
@@ -61,4 +61,4 @@ def _batches_near(pipeline: ServedPipeline, flows: Collection[str], commits: Seq
     if not times:
         return []
     stretch = Stretch(seq_no_at(min(times) - _EARLIER), seq_no_at(max(times) + _LATER))
-    return batches_of_flows(pipeline.events(), flows, _BATCHES_A_COMMIT * len(commits), stretch)
+    return batches_of_flows(pipeline.events(), flows, _MOST_BATCHES, stretch, from_oldest=True)
