@@ -164,7 +164,7 @@ def _meant(route: ApiRoute, request: Request) -> tuple[str, Mapping[str, str]]:
     whole, _, word = route.path.rpartition("/")
     last = request.scope.get("raw_path", b"").rpartition(b"/")[2].decode("ascii", "replace")
     parent = next((one for one in ROUTES if (one.method, one.path) == (route.method, whole)), None)
-    if parent is None or "{" in word or not last or unquote(last) == word or not whole.endswith("}"):
+    if parent is None or not parent.ends_with_any_name or not last or unquote(last) == word:
         return route.name, path
     name = parent.path_parameters[-1]
     return parent.name, {**path, name: f"{path[name]}/{word}"}

@@ -146,6 +146,11 @@ class ApiRoute:
         return tuple(_PARAMETER.findall(self.path))
 
     @property
+    def ends_with_any_name(self) -> bool:
+        """Whether its path ends with a name that may have slashes."""
+        return self.path.endswith("}") and self.path_parameters[-1] not in _PLAIN
+
+    @property
     def pattern(self) -> str:
         """The path as the router has it: names of datasets and flows may have slashes."""
         return _PARAMETER.sub(lambda one: one[0] if one[1] in _PLAIN else f"{{{one[1]}:path}}", self.url)
