@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.serve.api.routes import PREFIX, ROUTES, ApiRoute
+from headrace.serve.api.routes import ROUTES, ApiRoute, Parameter
 from headrace.serve.roles import Role
 
 _START = """\
@@ -30,8 +30,38 @@ with the `code` of [the list of errors](errors.md), a message and a hint.
 | 408, 413, 415 | the body did not arrive in time, is larger than 1 MiB, or is not `application/json` |
 | 409 | the queue is full, or what is to be stopped does not run |
 | 421 | the server does not answer under this host name |
-| 422 | a field is wrong, or the key is that of another request |
+| 422 | a field or a parameter is wrong, or the key is that of another request |
 | 503 | the storage cannot be read now, or another server takes requests |
+
+"""
+
+
+_LISTS = """\
+## Parts of long lists
+
+Lists that may be long have the newest items first, and as many as `limit` says. `earlier` of an answer is the `before` of the next
+part, and `null` at the end. The last part may be empty.
+
+    curl -H "Authorization: Bearer hr_3f9c21aa_..." \\
+      "http://127.0.0.1:8741/api/v1/pipelines/shop/flows/orders/batches?since=2026-11-29T00:00:00Z&limit=100"
+
+    {
+      "flow": "orders",
+      "as_of": "2026-11-29T02:00:41Z",
+      "batches": [{"epoch": 0, "batch_id": 411, "rows_written": 812, "duration_ms": 1400, "version": 412, ...}, ...],
+      "earlier": 1795917640120310
+    }
+
+- **`history` of a dataset** has the commits of its table in the Delta log. `rows` are those that the batch wrote; `rows_added`,
+  `files_added` and `bytes_added` are of new files. A commit that no batch has made, such as that of `OPTIMIZE`, has no `flow`, nor
+  has one whose batch has left the event log.
+- **`schema`** has the columns of now: `columns` as the newest update defined them, `table_columns` as they are in the table. `updates`
+  has how their definition changed, `versions` how those of the table did. `limit` is the number of commits that are looked at.
+- **`expectations`** has the counts of the batches that were recorded in a part of the event log, oldest first.
+- **`checkpoint`** is what `headrace checkpoints show` prints, and **`state`** the size of each state store, without rows. The rows of
+  state need a session: `headrace state`.
+- **`graph?update=ID`** has the definitions of a past update, and the states of its flows at its end. What the storage had then is not
+  recorded: its rates, lag and rows are `null`, and health is `unknown`.
 
 """
 
@@ -65,7 +95,7 @@ and common functions of SQL; anything else is refused (`SERVE.EXPRESSION`). A re
 
 def _fields(route: ApiRoute) -> list[str]:
     rows = [f"| `{one.name}` | {one.kind.value} | {one.description} |" for one in route.fields]
-    title = f"`{route.method} {PREFIX}{route.path}`"
+    title = f"`{route.method} {route.url}`"
     return [title, "", "| field | value | meaning |", "|---|---|---|", *rows, ""]
 
 
@@ -85,11 +115,35 @@ def api_page() -> str:
             "|---|---|---|",
             *map(_row, ROUTES),
             "",
-            _REQUESTS,
+            "## Parameters\n",
+            "| route | parameter | value | meaning |",
+            "|---|---|---|---|",
+            *(line for route in ROUTES if not route.writes for line in _parameters(route)),
+            "",
+            _LISTS + _REQUESTS,
             *(line for route in ROUTES if route.fields for line in _fields(route)),
         ]
     )
 
 
+def _parameters(route: ApiRoute) -> list[str]:
+    return [
+        f"| `{route.url}` | `{one.name}`{' (header)' if one.place == 'header' else ''} | {_value(one)} | {one.description} |"
+        for one in route.parameters
+    ]
+
+
+def _value(one: Parameter) -> str:
+    """What a value of a parameter is, such as ``1 to 100, by default 20``."""
+    schema = one.schema
+    if "maximum" in schema:
+        return f"{schema['minimum']} to {schema['maximum']}, by default {schema['default']}"
+    if schema["type"] == "integer":
+        return f"number, by default {schema['default']}" if "default" in schema else "number"
+    if schema["type"] == "array":
+        return ", ".join(f"`{word}`" for word in schema["items"].get("enum", ())) or "text"
+    return "time" if schema.get("format") == "date-time" else "text"
+
+
 def _row(route: ApiRoute) -> str:
-    return f"| `{route.method} {PREFIX}{route.path}` | {route.role.value} | {route.summary} |"
+    return f"| `{route.method} {route.url}` | {route.role.value} | {route.summary} |"

@@ -20,6 +20,9 @@ The third form is for a collector of text files, such as that of node_exporter: 
 The file is replaced atomically. The last one pushes to an OpenTelemetry collector. `--no-tables` skips the metrics of
 tables, quarantines, checkpoints and the lag of datasets, which read the log of each table and the folder of each flow.
 
+[`headrace serve`](../how-to/serve.md) answers Prometheus at `/metrics`, with the metrics of all its pipelines
+([how to](../how-to/monitor.md#collect-metrics-with-prometheus)).
+
 Each metric has the label `pipeline`. A scrape stores what it has read in `system/metrics.json`, so that the next one
 reads only newer events. You may delete the file. Counters also include events that were removed from the log because
 they expired: the log records their sums before. What needs a look at all files (`headrace_table_unreferenced_bytes`,

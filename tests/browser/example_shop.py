@@ -104,6 +104,7 @@ PAGES = (
     ServedPage("overview", "/p/shop"),
     ServedPage("graph", "/p/shop/graph"),
     ServedPage("graph-part", "/p/shop/graph?focus=clean_orders&hops=1"),
+    ServedPage("past-graph", f"/p/shop/graph?update={_UPDATES - 1:08}&focus=clean_orders"),
     ServedPage("updates", "/p/shop/updates"),
     ServedPage("update", f"/p/shop/u/{_UPDATES:08}"),
     ServedPage("dataset", "/p/shop/d/orders"),

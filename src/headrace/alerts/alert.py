@@ -25,6 +25,10 @@ class AlertState(str, Enum):
     RESOLVED = "resolved"
 
 
+_STATES = (AlertState.OPEN, AlertState.PENDING, AlertState.RESOLVED)
+_SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
+
+
 @dataclass(frozen=True)
 class Alert:
     """What a rule found about one thing. Times are in seconds since 1970.
@@ -107,10 +111,12 @@ def advance(
         kept = alert if is_kept else _without_finding(alert, active.get(alert.rule_id), now)
         if kept is not None:
             after[key] = kept
-    order = {AlertState.OPEN: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
-    urgency = {Severity.BAD: 0, Severity.WARN: 1, Severity.INFO: 2}
-    hidden = _with_hidden(after.values(), active, now)
-    return tuple(sorted(hidden, key=lambda one: (order[one.state], urgency[one.severity], one.since, one.key)))
+    return tuple(sorted(_with_hidden(after.values(), active, now), key=place_by_urgency))
+
+
+def place_by_urgency(alert: Alert) -> tuple[int, int, float, str]:
+    """The place of an alert among others, the most urgent first: open ones, then the worst, then the oldest."""
+    return _STATES.index(alert.state), _SEVERITIES.index(alert.severity), alert.since, alert.key
 
 
 def _alert_of(finding: Finding, now: float) -> Alert:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from headrace.delta_log.commit_changes import CommitChanges
 from headrace.delta_log.log_files import CHECKPOINT, commit_versions, newest_checkpoint
 from headrace.delta_log.table_files import live_files, removed_files
 from headrace.delta_log.tables import commit_actions, has_data_changes, newest_version
@@ -23,10 +24,11 @@ class VersionRange:
 
 @dataclass(frozen=True)
 class CommitInfo:
-    """What made a version: Delta's name of the operation, and the time; None if the log no longer has the commit."""
+    """What made a version: Delta's name of the operation, the time, and its changes; None if the commit is gone."""
 
     operation: str | None = None
     committed_at: str | None = None
+    changes: CommitChanges | None = None
 
 
 def version_range(path: str) -> VersionRange:
@@ -73,12 +75,16 @@ def earliest_version_with_files(path: str, versions: VersionRange) -> int:
 
 def commit_info(path: str, version: int) -> CommitInfo:
     """What made a version of the table at a path."""
-    for info in _infos(commit_actions(path, version)):
+    actions = commit_actions(path, version)
+    if actions is None:
+        return CommitInfo()
+    changes = CommitChanges.of(actions)
+    for info in _infos(actions):
         written_ms = info.get("inCommitTimestamp") or info.get("timestamp")
         at = None if written_ms is None else datetime.fromtimestamp(written_ms / 1000, UTC)
-        return CommitInfo(info.get("operation"), None if at is None else at.isoformat(timespec="seconds"))
-    return CommitInfo()
+        return CommitInfo(info.get("operation"), None if at is None else at.isoformat(timespec="seconds"), changes)
+    return CommitInfo(changes=changes)
 
 
-def _infos(actions: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
-    yield from (action["commitInfo"] for action in actions or () if "commitInfo" in action)
+def _infos(actions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    yield from (action["commitInfo"] for action in actions if "commitInfo" in action)

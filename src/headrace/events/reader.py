@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -93,7 +93,13 @@ class EventReader:
         return self._newest() is not None
 
     def events(
-        self, after: Mapping[str, Any] | None = None, update_id: str | None = None, newest: int | None = None
+        self,
+        after: Mapping[str, Any] | None = None,
+        update_id: str | None = None,
+        newest: int | None = None,
+        *,
+        types: Collection[str] = (),
+        levels: Collection[Level] = (),
     ) -> Iterator[dict[str, Any]]:
         """The rows, oldest first, as dictionaries with the columns of the table.
 
@@ -101,6 +107,8 @@ class EventReader:
             after: the ``sequence`` of the last row already known.
             update_id: only the events of this update.
             newest: only so many, the newest.
+            types: only events of these types; all if empty.
+            levels: only events of these levels; all if empty.
 
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
@@ -111,6 +119,8 @@ class EventReader:
             first = max(first, created) if created is not None else first
         where = f"id >= '{id_floor(first)}'"
         where += "" if update_id is None else f" AND origin['update_id'] = {sql_literal(update_id)}"
+        where += f" AND event_type IN ({', '.join(map(sql_literal, types))})" if types else ""
+        where += f" AND level IN ({', '.join(sql_literal(one.value) for one in levels)})" if levels else ""
         columns = ", ".join(_ALL_COLUMNS)
         order = "id" if newest is None else f"id DESC LIMIT {int(newest)}"
         rows: list[dict[str, Any]] = self.rows(columns, where, order)

@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from headrace.delta_log.tables import sql_literal
-from headrace.events.envelope import from_row, id_floor
+from headrace.events.envelope import from_row, id_floor, seq_no_of
 from headrace.events.expiry import Horizon
 from headrace.events.levels import Level
 from headrace.events.reader import EVENT_COLUMNS, EventReader, created_at
 from headrace.events.types import (
     BatchDone,
+    DatasetDefined,
     Event,
     FlowLagMetrics,
     FlowStateChanged,
@@ -38,6 +39,11 @@ class Recorded:
     update_id: str
     at: datetime
     event: Event
+
+    @property
+    def sequence(self) -> int:
+        """Its sequence number."""
+        return seq_no_of(self.row_id)
 
 
 def recorded_events(
@@ -136,14 +142,71 @@ def reports_of_flows(reader: EventReader, flows: Collection[str], newest: int) -
     """
     if not flows:
         return []
-    names = ", ".join(map(sql_literal, sorted(flows)))
     kinds = ", ".join(f"'{kind.event_type}'" for kind in (BatchDone, StreamProgress, FlowLagMetrics, TableEvaluated))
     numbered = (
         "SELECT id, row_number() OVER (PARTITION BY origin['flow_name'], event_type ORDER BY id DESC) AS number "  # noqa: S608 - our words
         f"FROM events WHERE level = '{Level.METRICS.value}' AND event_type IN ({kinds}) "
-        f"AND origin['flow_name'] IN ({names})"
+        f"AND {_of_flows(flows)}"
     )
     return recorded_rows(reader, f"id IN (SELECT id FROM ({numbered}) WHERE number <= {int(newest)})")  # noqa: S608 - the same
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of the log: the events from a sequence number on, and before another one; None for no end."""
+
+    first: int = 0
+    before: int | None = None
+
+    @property
+    def condition(self) -> str:
+        """What selects its rows."""
+        end = "" if self.before is None else f" AND id < '{id_floor(self.before)}'"
+        return f"id >= '{id_floor(self.first)}'{end}"
+
+
+def batches_of_flows(
+    reader: EventReader, flows: Collection[str], most: int, stretch: Stretch, *, from_oldest: bool = False
+) -> list[Recorded]:
+    """So many batches and results of table rules of some flows in a part of the log, oldest first.
+
+    Args:
+        reader: of the log.
+        flows: their names.
+        most: how many, at most.
+        stretch: the part of the log.
+        from_oldest: of many, the oldest and not the newest.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    if not flows:
+        return []
+    kinds = f"({_BATCH} OR event_type = '{TableEvaluated.event_type}') AND level = '{Level.METRICS.value}'"
+    where = f"{kinds} AND {_of_flows(flows)} AND {stretch.condition}"
+    if from_oldest:
+        return recorded_rows(reader, where, f"id LIMIT {int(most)}")
+    return recorded_rows(reader, where, f"id DESC LIMIT {int(most)}")[::-1]
+
+
+def stream_reports(reader: EventReader, flow: str, most: int, stretch: Stretch) -> list[Recorded]:
+    """So many reports of a stream's batches in a part of the log, the oldest; oldest first.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    where = f"event_type = '{StreamProgress.event_type}' AND {_of_flows([flow])} AND {stretch.condition}"
+    return recorded_rows(reader, where, f"id LIMIT {int(most)}")
+
+
+def definitions_of(reader: EventReader, dataset: str, newest: int) -> list[Recorded]:
+    """So many definitions of a dataset, the newest first.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    where = f"event_type = '{DatasetDefined.event_type}' AND origin['dataset_name'] = {sql_literal(dataset)}"
+    return recorded_rows(reader, where, f"id DESC LIMIT {int(newest)}")
 
 
 def batches_of_update(reader: EventReader, update_id: str) -> dict[str, int]:
@@ -157,6 +220,10 @@ def batches_of_update(reader: EventReader, update_id: str) -> dict[str, int]:
     )
     rows = reader.rows(columns, f"{of_update(reader, update_id)} AND {_BATCH} GROUP BY origin['flow_name']", "1")
     return {str(row["flow"]): int(row["found"]) for row in rows}
+
+
+def _of_flows(flows: Iterable[str]) -> str:
+    return f"origin['flow_name'] IN ({', '.join(map(sql_literal, sorted(flows)))})"
 
 
 def of_update(reader: EventReader, update_id: str) -> str:

@@ -462,6 +462,14 @@ NEWEST_EVENT = Metric(
     "When the newest event was recorded, in seconds since 1970.",
 )
 BUILD = Metric("headrace.build.info", "headrace_build_info", _G, "1", ("version",), "1, with the version of Headrace.")
+READABLE = Metric(
+    "headrace.pipeline.readable",
+    "headrace_pipeline_readable",
+    _G,
+    "1",
+    (),
+    "1 if `headrace serve` can read the pipeline, 0 if it can not; only in those of the server.",
+)
 
 CATALOGUE: tuple[Metric, ...] = (
     *(UPDATES, UPDATE_STATE, UPDATE_DURATION, UPDATE_END, UPDATE_REFUSED),
@@ -476,6 +484,6 @@ CATALOGUE: tuple[Metric, ...] = (
     *(OLD_EPOCHS, CHECKPOINT_PROBLEM, STATE_DISK),
     *(STATE_BYTES, STATE_ROWS, STATE_CHANGES, EXPECTATIONS, CUSTOM_TOTAL, CUSTOM_VALUE, QUARANTINED),
     *(TABLE_ROWS, TABLE_BYTES, TABLE_FILES, TABLE_VERSION, TABLE_COMMIT, UNREFERENCED, INACTIVE),
-    *(ALERTS, LEASE, LEASE_NUMBER, LEASE_AGE, FREE, NEWEST_EVENT, BUILD),
+    *(ALERTS, LEASE, LEASE_NUMBER, LEASE_AGE, FREE, NEWEST_EVENT, BUILD, READABLE),
 )
 BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in CATALOGUE}

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -22,10 +21,10 @@ from headrace.serve.addresses import Addresses
 from headrace.serve.api.endpoints import Api
 from headrace.serve.api.submitting import Submission
 from headrace.serve.assistants import Assistants
+from headrace.serve.event_endpoint import EventEndpoint
 from headrace.serve.forms.form_endpoint import FORM_PATH, FormEndpoint
 from headrace.serve.forms.form_tokens import FormTokens
 from headrace.serve.guard import BODY_S, Guard
-from headrace.serve.live_events import LiveEvents, event_rows
 from headrace.serve.page_endpoints import FormSource, Pages
 from headrace.serve.pages.routes import PAGES
 from headrace.serve.pipelines import ServedPipeline, redact_all
@@ -33,7 +32,7 @@ from headrace.serve.proxies import ProxyUsers
 from headrace.serve.queries.query_endpoints import Queries, query_routes
 from headrace.serve.queries.query_runner import QueryRunner
 from headrace.serve.readiness import Readiness
-from headrace.serve.render import Renderer, json_answer
+from headrace.serve.render import Renderer
 from headrace.serve.tokens import Tokens
 
 _STATIC = {
@@ -42,7 +41,6 @@ _STATIC = {
     "keys.js": "text/javascript",
     "mark.svg": "image/svg+xml",
 }
-_MOST_EVENTS = 1000
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def create_app(server: Server) -> ASGIApp:
     form_tokens = FormTokens(secrets.token_bytes(32))
     pages = Pages(server.pipelines, renderer, FormSource(form_tokens, is_read_only))
     forms = FormEndpoint(server.pipelines, renderer, submission, form_tokens, is_read_only=is_read_only)
-    events = _Events(server)
+    events = EventEndpoint(server.pipelines, server.is_stopping)
     queries = Queries(server.pipelines, {} if is_read_only else server.runners, form_tokens)
     api = Api(
         server.pipelines,
@@ -119,35 +117,6 @@ def create_app(server: Server) -> ASGIApp:
     readiness = Readiness(checks, server.is_stopping, server.clock, redact_all(server.pipelines.values()))
     probes = {"/healthz": _healthy, "/readyz": readiness.answer}
     return Guard(Door(app, access), server.addresses, server.body_s, probes)
-
-
-class _Events:
-    """Answers with events: as a list, or as they come."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._live = {slug: LiveEvents(pipeline, server.is_stopping) for slug, pipeline in server.pipelines.items()}
-
-    async def answer(self, request: Request) -> Response:
-        slug = request.path_params["pipeline"]
-        pipeline = self._server.pipelines.get(slug)
-        if pipeline is None:
-            raise PipelineError("SERVE.NO_PAGE", what=f'pipeline "{slug}"', suggestion="")
-        after = _sequence(request.headers.get("last-event-id") or request.query_params.get("after", ""))
-        if "text/event-stream" not in request.headers.get("accept", ""):
-            first = -1 if after is None else after
-            rows = await run_in_threadpool(event_rows, pipeline.events(), first, _MOST_EVENTS, pipeline.redact)
-            return json_answer(rows)
-        live = self._live[slug]
-        if live.is_full:
-            return PlainTextResponse("Too many browsers listen.\n", 503)
-        return StreamingResponse(
-            live.listen(after), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
-        )
-
-
-def _sequence(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 async def _healthy() -> Response:

@@ -6,11 +6,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
 from headrace.errors import PipelineError
+from headrace.events.levels import Level
+from headrace.events.reader import EventReader
 from headrace.project.development.board import DevState
 from headrace.serve.pipelines import ServedPipeline
 
@@ -23,6 +26,22 @@ MOST_CLIENTS = 500
 Row = Mapping[str, Any]
 # What changes pages and is no event.
 _REFRESH: Row = {}
+
+
+@dataclass(frozen=True)
+class EventFilter:
+    """Which events are wanted: those of some types and levels; all for none."""
+
+    types: frozenset[str] = frozenset()
+    levels: frozenset[Level] = frozenset()
+
+    def takes(self, row: Row) -> bool:
+        """Whether an event is wanted."""
+        is_of_type = not self.types or row["event_type"] in self.types
+        return is_of_type and (not self.levels or row["level"] in {level.value for level in self.levels})
+
+
+_ALL = EventFilter()
 
 
 class LiveEvents:
@@ -58,11 +77,12 @@ class LiveEvents:
         """Whether no more clients are served."""
         return len(self._clients) >= MOST_CLIENTS
 
-    async def listen(self, after: int | None) -> AsyncIterator[str]:
+    async def listen(self, after: int | None, wanted: EventFilter = _ALL) -> AsyncIterator[str]:
         """The events as server-sent events, until the server stops or the client is too slow.
 
         Args:
             after: the number of the last event that the client has; None for new ones only.
+            wanted: which events.
         """
         queue: asyncio.Queue[Row | None] = asyncio.Queue(_MOST_WAITING)
         self._clients.add(queue)
@@ -76,7 +96,7 @@ class LiveEvents:
                 # What comes after these is handed out. If the log cannot be read, they come with the next connection.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._has_begun.wait(), self._heartbeat_s)
-            for row in [] if after is None else await run_in_threadpool(self._missed, after):
+            for row in [] if after is None else await run_in_threadpool(self._missed, after, wanted):
                 last = row["sequence"]
                 yield _message(row)
             while True:
@@ -92,7 +112,8 @@ class LiveEvents:
                     continue
                 if found["sequence"] > last:
                     last = found["sequence"]
-                    yield _message(found)
+                    # The number alone is no event for the client, and where it goes on when it comes back.
+                    yield _message(found) if wanted.takes(found) else f"id: {last}\n\n"
         finally:
             self._clients.discard(queue)
 
@@ -131,13 +152,15 @@ class LiveEvents:
         board = self._pipeline.board
         return None if board is None else board.state
 
-    def _missed(self, after: int) -> list[Row]:
+    def _missed(self, after: int, wanted: EventFilter) -> list[Row]:
         with suppress(PipelineError):
-            return event_rows(self._pipeline.events(), after, _MOST_MISSED, self._pipeline.redact)
+            return event_rows(self._pipeline.events(), after, _MOST_MISSED, self._pipeline.redact, wanted)
         return []
 
 
-def event_rows(reader: Any, after: int, newest: int | None, redact: Callable[[str], str]) -> list[Row]:
+def event_rows(
+    reader: EventReader, after: int, newest: int | None, redact: Callable[[str], str], wanted: EventFilter = _ALL
+) -> list[Row]:
     """The events after a number as JSON objects, oldest first.
 
     Args:
@@ -145,11 +168,13 @@ def event_rows(reader: Any, after: int, newest: int | None, redact: Callable[[st
         after: the number of the last event that is known; -1 for none.
         newest: only so many, the newest; None for all.
         redact: removes secrets from a text.
+        wanted: which events.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    found = reader.events(after={"data_plane_id": {"seq_no": after}}, newest=newest)
+    known = {"data_plane_id": {"seq_no": after}}
+    found = reader.events(after=known, newest=newest, types=wanted.types, levels=wanted.levels)
     return [
         {
             "sequence": row["sequence"]["data_plane_id"]["seq_no"],
@@ -165,7 +190,7 @@ def event_rows(reader: Any, after: int, newest: int | None, redact: Callable[[st
     ]
 
 
-def _newest(reader: Any) -> int:
+def _newest(reader: EventReader) -> int:
     """The number of the newest event; -1 without one."""
     rows = list(reader.events(newest=1))
     return int(rows[0]["sequence"]["data_plane_id"]["seq_no"]) if rows else -1

@@ -10,14 +10,16 @@ from pathlib import Path
 from headrace.assistant.doctor.diagnose import Diagnosis
 from headrace.errors import PipelineError, Problems
 from headrace.events.reader import EventReader
-from headrace.events.recorded import Recorded, reports_of_flows
+from headrace.events.recorded import Recorded, definitions_of, reports_of_flows
 from headrace.metrics.trace import Trace
 from headrace.model.maintenance import Task
 from headrace.plan.maintenance import Action
 from headrace.project.development.board import DevBoard
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
+from headrace.project.inspection.past_graph import PastGraph, past_graph
 from headrace.project.inspection.pipeline_view import PipelineView, PipelineViewer
 from headrace.project.inspection.update_trace import update_trace
+from headrace.project.lease_holders import host_name, liveness
 from headrace.project.maintenance.maintain import maintenance_of
 from headrace.project.scheduling.schedule_view import ScheduleView, declared_view, schedule_view
 from headrace.serve.remembered import Remembered
@@ -106,6 +108,14 @@ class ServedPipeline:
         """
         return reports_of_flows(self.events(), set(flows), NEWEST_REPORTS)
 
+    def definitions(self, dataset: str) -> list[Recorded]:
+        """The newest definitions of a dataset, the newest first.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        return definitions_of(self.events(), dataset, NEWEST_REPORTS)
+
     def trace(self, update_id: str) -> Trace | None:
         """Where the time of an update went.
 
@@ -113,6 +123,15 @@ class ServedPipeline:
             PipelineError: TRACE.NO_UPDATE, EVENTS.NOT_READABLE.
         """
         return update_trace(self.settings, self._environ, update_id, NEWEST_REPORTS)
+
+    def past_graph(self, update_id: str) -> PastGraph:
+        """The graph as an update saw it; of its id, the beginning is enough.
+
+        Raises:
+            PipelineError: TRACE.NO_UPDATE, EVENTS.NOT_READABLE.
+        """
+        lease, host = self.settings.layout.lease, host_name(self._environ)
+        return past_graph(self.events(), update_id, lambda found: liveness(lease, host, self._now).may_run(found))
 
     def schedules(self) -> ScheduleView:
         """Its schedules now.

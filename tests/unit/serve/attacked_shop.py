@@ -89,7 +89,14 @@ def attacked_paths(slug: str) -> list[str]:
     paths += [f"/p/{slug}/{query}" for query in ("changes?plan=pl-1", "savepoints?savepoint=sp-1")]
     paths += [f"/p/{slug}/{name}" for name in ("settings", "requests", "forms/start_update", "forms/make_plan")]
     paths += [f"/p/{slug}/forms/{query}" for query in (f"roll_back?plan={quote(ATTACKS[0])}", "replay?dataset=orders")]
-    queries = ("graph?focus", "changes?plan", "savepoints?savepoint", "quarantine?dataset", "schedules?page")
+    queries = (
+        "graph?focus",
+        "graph?update",
+        "changes?plan",
+        "savepoints?savepoint",
+        "quarantine?dataset",
+        "schedules?page",
+    )
     queries += ("alerts?request", "forms/replay?rule", "forms/roll_back?plan")
     paths += [f"/p/{slug}/{query}={quote(ATTACKS[1])}" for query in queries]
     paths += [f"/p/{slug}?request={quote(attack)}" for attack in ATTACKS]

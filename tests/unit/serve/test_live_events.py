@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from headrace.events.types import UpdateStateChanged
 from headrace.model.outcome import UpdateState
-from headrace.serve.live_events import LiveEvents
+from headrace.serve.live_events import EventFilter, LiveEvents
 from headrace.serve.pipelines import ServedPipeline
 from headrace.settings.load import load_settings
 
@@ -67,6 +67,27 @@ def test_a_browser_that_comes_back_gets_what_it_missed(busy_shop):
         return await asyncio.wait_for(collected(live.listen(known), 2), 60)
 
     assert [message for _, message in asyncio.run(scenario())] == [row["message"] for row in rows[-2:]]
+
+
+def test_events_that_a_browser_does_not_want_only_move_its_place(busy_shop):
+    pipeline = pipeline_of(busy_shop)
+    wanted = EventFilter(frozenset({"update_progress"}))
+
+    async def scenario():
+        live = LiveEvents(pipeline, lambda: False, poll_s=0.01)
+        stream = live.listen(None, wanted)
+        texts = [await anext(stream)]
+        waiting = asyncio.create_task(anext(stream))
+        await asyncio.sleep(0.3)
+        busy_shop.clock.at += timedelta(minutes=1)
+        busy_shop.update("cccc", UpdateStateChanged(UpdateState.COMPLETED))
+        return [*texts, await waiting, await anext(stream)]
+
+    _, created, completed = asyncio.run(asyncio.wait_for(scenario(), 60))
+
+    numbers = [row["sequence"]["data_plane_id"]["seq_no"] for row in pipeline.events().events(newest=2)]
+    assert created == f"id: {numbers[0]}\n\n"
+    assert parsed(completed) == (numbers[1], "update is COMPLETED")
 
 
 def test_streams_send_a_heartbeat_and_end_when_the_server_stops(busy_shop):

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from urllib.parse import quote, unquote
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.serve.attacked_shop import ATTACKS, SECTIONS, attacked_paths, attacked_shop
 from tests.unit.serve.conftest import FAILURE, HOST, definitions
 from tests.unit.serve.test_api import P
@@ -338,6 +339,26 @@ def test_a_page_of_a_name_of_any_text_is_reached_by_its_link_and_has_json(attack
         assert (answer.headers["content-type"], b"<" in answer.body) == ("application/json", False)
 
 
+def test_answers_to_programs_have_texts_of_others_and_no_html(attacked):
+    slug = attacked.call("/.json").json["pipelines"][0]["slug"]
+    base = f"/api/v1/pipelines/{slug}"
+    words = {"datasets": ("history", "schema", "expectations"), "flows": ("batches", "checkpoint", "state")}
+
+    for attack in ATTACKS:
+        for path in (f"{base}/{kind}/{attack}/{word}" for kind in words for word in words[kind]):
+            answer = attacked.call(path)
+            assert answer.status in (200, 404), path
+            assert (answer.headers["content-type"], b"<" in answer.body) == ("application/json", False), path
+    for query in ("graph?update", "events?type", "events?level"):
+        answer = attacked.call(f"{base}/{query}={quote(ATTACKS[0])}")
+        assert (answer.status in (404, 422), b"<" in answer.body) == (True, False), query
+    metrics = attacked.call("/metrics")
+    labels = [sample.labels for family in text_string_to_metric_families(metrics.text) for sample in family.samples]
+    assert {one["flow"] for one in labels if "flow" in one} >= {ATTACKS[0], ATTACKS[1], ATTACKS[5]}
+    assert metrics.headers["content-type"].startswith("text/plain;")
+    assert attacked.call("/api/v1/alerts").json["alerts"][0]["message"] in ATTACKS
+
+
 def test_secrets_are_not_shown_even_if_the_event_log_has_them(shop, served):
     secret = "s3cr3t-passw0rd-of-shop"
     (shop.root / "pipeline.yml").write_text("name: shop\nconfiguration:\n  shop.key: ${secret:shop/key}\n")
@@ -352,6 +373,7 @@ def test_secrets_are_not_shown_even_if_the_event_log_has_them(shop, served):
 
     paths = ("/", "/p/shop", "/p/shop/u/u1", "/p/shop/f/orders", "/api/v1/pipelines/shop/events")
     answers = [browser.call(path + suffix).text for path in paths for suffix in ("", ".json")]
+    answers += [browser.call(path).text for path in ("/metrics", "/api/v1/alerts", f"{P}/events?level=ERROR")]
 
     assert not any(secret in answer for answer in answers)
     assert any("[REDACTED]" in answer for answer in answers)

@@ -9,6 +9,7 @@ __all__ = [
     "explanation",
     "flow_checkpoint",
     "monitored_pipelines",
+    "past_graph",
     "pipeline_alerts",
     "pipeline_metrics",
     "pipeline_view",

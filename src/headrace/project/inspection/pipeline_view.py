@@ -23,7 +23,8 @@ from headrace.project.lease_holders import Holder, host_name, latest_outcome, li
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 
-_LOG = "the event log"
+# Parts of a view.
+METRICS, EVENT_LOG = "the metrics", "the event log"
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,15 @@ class PipelineViewer:
         as_of, layout, host = now(), settings.layout, host_name(environ)
         check_lease = partial(liveness, layout.lease, host, now)
         with reading_carefully(layout) as reading:
-            held = reading.read(_LOG, lambda: own_liveness(settings, environ, now), Liveness(is_held=False))
+            held = reading.read(EVENT_LOG, lambda: own_liveness(settings, environ, now), Liveness(is_held=False))
             metrics = partial(pipeline_metrics, settings, now, check_lease, tables=True, events=self._events)
-            samples = reading.read("the metrics", metrics, Samples())
+            samples = reading.read(METRICS, metrics, Samples())
             alerts = alerts_of(settings, environ, self._secrets)
             return PipelineView(
                 as_of,
-                reading.read(_LOG, lambda: latest_outcome(reader.outcome, layout.lease, host, now), None),
-                reading.read(_LOG, lambda: past_updates(reader, self._newest, held), ()),
-                reading.read(_LOG, lambda: logged_facts(reader, now()), Logged()),
+                reading.read(EVENT_LOG, lambda: latest_outcome(reader.outcome, layout.lease, host, now), None),
+                reading.read(EVENT_LOG, lambda: past_updates(reader, self._newest, held), ()),
+                reading.read(EVENT_LOG, lambda: logged_facts(reader, now()), Logged()),
                 samples,
                 reading.read("the alerts", lambda: alerts.current(samples), ()),
                 reading.read("the lease", lambda: read_holder(layout.lease), None),

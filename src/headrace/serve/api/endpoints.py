@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -13,10 +14,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headrace.errors import PipelineError
+from headrace.serve.api.all_pipelines import all_alerts, metrics_text
 from headrace.serve.api.bodies import JSON_TYPE, checked_key, parsed_body
 from headrace.serve.api.openapi import openapi
 from headrace.serve.api.reading import READERS
-from headrace.serve.api.routes import KEY_HEADER, PREFIX, ROUTES, ApiRoute
+from headrace.serve.api.routes import KEY_HEADER, METRICS_TYPE, PREFIX, ROUTES, ApiRoute
 from headrace.serve.api.submitting import Submission, check_role, no_storage
 from headrace.serve.api.writing import Asked
 from headrace.serve.pages.pipeline_pages import pipelines_page
@@ -60,20 +62,21 @@ class Api:
             "openapi": _openapi,
             "me": self._me,
             "pipelines": self._list,
+            "all_alerts": self._all_alerts,
+            "metrics": self._metrics,
             "events": events,
             "sql": query,
         }
 
     def routes(self) -> list[Route]:
         """The routes of the table."""
-        return [
-            Route(one.pattern, self._checked(one), methods=[one.method])
-            for one in ROUTES
-            if one.method == "GET" or not self._is_read_only
-        ]
+        mounted = [one for one in ROUTES if one.method == "GET" or not self._is_read_only]
+        # A name may have slashes: what has a word after a name comes before what ends with it.
+        longest = sorted(mounted, key=lambda one: -one.path.count("/"))
+        return [Route(one.pattern, self._checked(one), methods=[one.method]) for one in longest]
 
     def _checked(self, route: ApiRoute) -> Endpoint:
-        answer = self._own.get(route.name) or (self._write(route) if route.writes else self._read(route.name))
+        answer = self._own.get(route.name) or (self._write(route) if route.writes else self._read(route))
 
         async def endpoint(request: Request) -> Response:
             principal = principal_of(request.scope)
@@ -85,14 +88,13 @@ class Api:
 
         return endpoint
 
-    def _read(self, name: str) -> Endpoint:
-        read = READERS[name]
-
+    def _read(self, route: ApiRoute) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             pipeline = self._pipeline(request)
-            values = {**request.query_params, **request.path_params}
+            name, path = _meant(route, request)
+            values = {**request.query_params, **path}
             try:
-                return self._answer(pipeline, await run_in_threadpool(read, pipeline, values))
+                return self._answer(pipeline, await run_in_threadpool(READERS[name], pipeline, values))
             except OSError as error:
                 raise no_storage(error) from error
 
@@ -137,6 +139,35 @@ class Api:
         page = await run_in_threadpool(pipelines_page, pipelines)
         # Each pipeline knows its own secrets.
         return self._renderer.json(page, Frame("", "", redact=redact_all(pipelines)))
+
+    async def _all_alerts(self, _request: Request) -> Response:
+        pipelines = self._pipelines.values()
+        try:
+            found = await run_in_threadpool(all_alerts, pipelines)
+        except OSError as error:
+            raise no_storage(error) from error
+        return self._renderer.json(Page("", "", found), Frame("", "", redact=redact_all(pipelines)))
+
+    async def _metrics(self, _request: Request) -> Response:
+        pipelines = self._pipelines.values()
+        text = await run_in_threadpool(metrics_text, pipelines)
+        # As a parameter, Starlette would add to the type.
+        return Response(redact_all(pipelines)(text), headers={"Content-Type": METRICS_TYPE})
+
+
+def _meant(route: ApiRoute, request: Request) -> tuple[str, Mapping[str, str]]:
+    """The name of the route that is meant, and the names in its path.
+
+    The flow ``a/state`` is ``a%2Fstate`` in a path, which is no ``state`` of the flow ``a``.
+    """
+    path: Mapping[str, str] = request.path_params
+    whole, _, word = route.path.rpartition("/")
+    last = request.scope.get("raw_path", b"").rpartition(b"/")[2].decode("ascii", "replace")
+    parent = next((one for one in ROUTES if (one.method, one.path) == (route.method, whole)), None)
+    if parent is None or not parent.ends_with_any_name or not last or unquote(last) == word:
+        return route.name, path
+    name = parent.path_parameters[-1]
+    return parent.name, {**path, name: f"{path[name]}/{word}"}
 
 
 async def _openapi(_request: Request) -> Response:

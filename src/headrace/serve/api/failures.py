@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from headrace.errors import ErrorKind, PipelineError, Problems
+from headrace.serve.api.routes import METRICS_PATH
 from headrace.serve.render import json_answer
 
 _STATUSES = {
@@ -41,6 +42,7 @@ _STATUSES = {
     "API.WHICH_PIPELINE": 404,
     "MCP.NOT_INSTALLED": 503,
     "TRACE.NO_UPDATE": 404,
+    "CHECKPOINTS.UNKNOWN": 404,
 }
 _UNAVAILABLE, _WRONG = 503, 422
 
@@ -64,8 +66,8 @@ def failure(error: PipelineError | Problems, redact: Callable[[str], str] = str)
 
 
 def is_for_programs(path: str) -> bool:
-    """Whether a path belongs to the API, or to assistants, which get errors as JSON."""
-    return path.startswith(("/api/", "/mcp"))
+    """Whether a path belongs to the API, to assistants or to Prometheus, which get errors as JSON."""
+    return path.startswith(("/api/", "/mcp")) or path == METRICS_PATH
 
 
 def refusal(error: HTTPException, method: str, path: str) -> PipelineError:

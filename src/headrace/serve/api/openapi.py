@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.model.version import __version__
-from headrace.serve.api.routes import PREFIX, ROUTES, ApiRoute
+from headrace.serve.api.examples import EXAMPLES
+from headrace.serve.api.routes import ROUTES, ApiRoute, Parameter
 from headrace.serve.api.schemas import schemas
 
 _EVENTS = "text/event-stream"
@@ -17,6 +18,7 @@ _ERRORS = {
     "404": "No such pipeline, dataset, flow or update",
     "503": "The storage cannot be read now",
 }
+_QUERY_ERRORS = {"422": "A parameter is wrong"}
 _WRITE_ERRORS = {
     "400": "The body is not a JSON object, or the key is wrong",
     "409": "The queue is full, or what is to be stopped does not run",
@@ -30,7 +32,7 @@ def openapi(routes: Iterable[ApiRoute] = ROUTES) -> dict[str, Any]:
     """The document, in version 3.1."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route)
+        paths.setdefault(route.url, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -55,16 +57,16 @@ def openapi_text() -> str:
 
 
 def _operation(route: ApiRoute) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": _ref(route.answer)}}
+    media: dict[str, Any] = {"schema": _ref(route.answer)}
+    if route.name in EXAMPLES:
+        media["example"] = EXAMPLES[route.name]
+    content: dict[str, Any] = {route.content_type.partition(";")[0]: media}
     if route.name == "events":
         content[_EVENTS] = {"schema": {"type": "string"}}
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in route.path_parameters
     ]
-    parameters += [
-        {"name": one.name, "in": one.place, "description": one.description, "schema": one.schema}
-        for one in route.parameters
-    ]
+    parameters += map(_parameter, route.parameters)
     is_stored = route.writes and not route.waits
     answer = {"description": "The request is stored" if is_stored else "The answer", "content": content}
     found: dict[str, Any] = {
@@ -74,6 +76,8 @@ def _operation(route: ApiRoute) -> dict[str, Any]:
         "parameters": parameters,
         "responses": {"202" if is_stored else "200": answer, **_failures(_ERRORS)},
     }
+    if any(one.place == "query" for one in route.parameters):
+        found["responses"] |= _failures(_QUERY_ERRORS)
     if not route.writes:
         return found
     taken = {field.name: field.schema for field in route.fields}
@@ -81,6 +85,11 @@ def _operation(route: ApiRoute) -> dict[str, Any]:
     found["requestBody"] = {"content": {"application/json": {"schema": schema}}}
     found["responses"] |= _failures(_WRITE_ERRORS)
     return found
+
+
+def _parameter(one: Parameter) -> dict[str, Any]:
+    found = {"name": one.name, "in": one.place, "description": one.description, "schema": one.schema}
+    return found if one.example is None else {**found, "example": one.example}
 
 
 def _failures(texts: Mapping[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the API tells about pipelines: the documents of the pages, and lists that have no page."""
+"""What the API has of a pipeline: the documents of the pages, and lists that have no page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.requests.plan_files import saved_plans
 from headrace.project.requests.request_file import stored_requests
 from headrace.project.requests.request_results import result_of
-from headrace.serve.api.routes import DEFAULT_WAITING, MOST_WAITING
+from headrace.serve.api import dataset_reading, flow_reading
+from headrace.serve.api.all_pipelines import alert_facts, known_alerts
+from headrace.serve.api.query_values import Values, limit_of, version_of
+from headrace.serve.api.routes import WAITING_ROWS
 from headrace.serve.formats import iso
 from headrace.serve.pages.dataset_page import dataset_page
 from headrace.serve.pages.diff_facts import asked_diff, diff_facts
 from headrace.serve.pages.flow_page import flow_page
-from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
+from headrace.serve.pages.graph_page import Shown, graph_page
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.row_facts import row_facts, rows_request
 from headrace.serve.pages.update_pages import update_page, updates_page
@@ -24,23 +27,9 @@ from headrace.serve.pipelines import ServedPipeline
 from headrace.storage.listed_storage import reading_storage
 from headrace.storage.savepoints.stored import Savepoints
 
-# The values of a request: names of its path, and its query.
-Values = Mapping[str, str]
-_MOST_DIGITS = 18
-
-
-def _graph(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
-    text = values.get("hops", "1")
-    hops = min(int(text), MOST_HOPS) if text.isascii() and text.isdigit() and len(text) < 4 else 1
-    return graph_page(pipeline, values.get("focus", ""), hops).document
-
 
 def _alerts(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
-    found = []
-    for alert in _stored(pipeline).alerts().known():
-        times = {name: iso(getattr(alert, name)) for name in ("since", "last_true_at", "resolved_at")}
-        found.append({**alert.to_json(), **times, "silenced_until": iso(alert.silenced_until or None)})
-    return {"alerts": found}
+    return {"alerts": [alert_facts(alert) for alert in known_alerts(pipeline)]}
 
 
 def _quarantine(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
@@ -49,11 +38,7 @@ def _quarantine(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
 
 
 def _quarantined_rows(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
-    text = values.get("limit", str(DEFAULT_WAITING))
-    limit = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MOST_WAITING)) else 0
-    if not 1 <= limit <= MOST_WAITING:
-        reason = f"it is no whole number from 1 to {MOST_WAITING}"
-        raise PipelineError("API.FIELD", what='parameter "limit"', reason=reason)
+    limit = limit_of(values, WAITING_ROWS)
     with reading_storage(pipeline.settings.layout):
         return waiting_facts(pipeline, values["dataset"], values.get("rule", ""), limit)
 
@@ -63,19 +48,10 @@ def _rows(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
 
 
 def _diff(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
-    versions = tuple(version for name in ("from", "to") if (version := _version(values, name)) is not None)
+    versions = tuple(version for name in ("from", "to") if (version := version_of(values, name)) is not None)
     if "to" in values and "from" not in values:
         raise PipelineError("API.FIELD", what='parameter "from"', reason='it is missing beside "to"')
     return diff_facts(pipeline, values["dataset"], asked_diff(values["dataset"], values, versions))
-
-
-def _version(values: Values, name: str) -> int | None:
-    text = values.get(name)
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
-        raise PipelineError("API.FIELD", what=f'parameter "{name}"', reason="it is no version")
-    return int(text)
 
 
 def _savepoints(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
@@ -122,10 +98,16 @@ def _stored(pipeline: ServedPipeline) -> StoredProject:
 # By the name of the route. They read storages, so they are called in threads.
 READERS: Mapping[str, Callable[[ServedPipeline, Values], Any]] = {
     "pipeline": lambda pipeline, _values: overview_page(pipeline).document,
-    "graph": _graph,
+    "graph": lambda pipeline, values: graph_page(pipeline, Shown.of(values)).document,
     "dataset": lambda pipeline, values: dataset_page(pipeline, values["dataset"]).document,
     "rows": _rows,
     "diff": _diff,
+    "history": dataset_reading.history,
+    "schema": dataset_reading.schema,
+    "expectations": dataset_reading.expectations,
+    "batches": flow_reading.batches,
+    "checkpoint": flow_reading.checkpoint,
+    "state": flow_reading.state,
     "flow": lambda pipeline, values: flow_page(pipeline, values["flow"]).document,
     "updates": lambda pipeline, _values: updates_page(pipeline).document,
     "update": lambda pipeline, values: update_page(pipeline, values["update"], values).document,

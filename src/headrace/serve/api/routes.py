@@ -7,19 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from headrace.events.levels import Level
 from headrace.serve.api.schemas import Schema
 from headrace.serve.pages.row_facts import COMPARISONS, DEFAULT_STORED, MOST_STORED
 from headrace.serve.roles import Role
 
 PREFIX = "/api/v1"
+METRICS_PATH = "/metrics"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PARAMETER = re.compile(r"\{(\w+)\}")
 # Names of everything else may have any character.
 _PLAIN = ("pipeline", "request", "plan", "alert")
 MOST_ITEMS, LONGEST_TEXT, MOST_HOURS = 50, 200, 24 * 365
 LONGEST_QUERY, MOST_ROWS, MOST_SECONDS = 8000, 1000, 60
 DEFAULT_ROWS, DEFAULT_SECONDS = 100, 30
-# Rows of a quarantine.
-DEFAULT_WAITING, MOST_WAITING = 20, 100
 
 
 class FieldKind(Enum):
@@ -47,6 +48,21 @@ _FIELD_SCHEMAS: Mapping[FieldKind, Schema] = {
 
 
 @dataclass(frozen=True)
+class Limit:
+    """How many items of a list are in an answer: by default, and at most."""
+
+    default: int
+    most: int
+
+
+# Rows of a quarantine; commits with their changes, commits that are looked at for changes of columns, batches, and the
+# batches whose expectations are counted.
+WAITING_ROWS = Limit(20, 100)
+COMMITS, SCHEMA_COMMITS = Limit(30, 200), Limit(100, 500)
+BATCHES, EVALUATIONS = Limit(60, 500), Limit(100, 1000)
+
+
+@dataclass(frozen=True)
 class Parameter:
     """A parameter of a query or a header.
 
@@ -55,12 +71,14 @@ class Parameter:
         description: what it does.
         schema: of its value.
         place: ``query`` or ``header``.
+        example: a value; None for none.
     """
 
     name: str
     description: str
     schema: Schema
     place: str = "query"
+    example: str | int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +115,8 @@ class ApiRoute:
         parameters: of the query, and headers.
         fields: of the object that it takes; all are optional.
         waits: it answers when it is done, and stores no request.
+        prefix: of its path.
+        content_type: of its answer.
     """
 
     name: str
@@ -108,6 +128,13 @@ class ApiRoute:
     parameters: tuple[Parameter, ...] = ()
     fields: tuple[BodyField, ...] = ()
     waits: bool = False
+    prefix: str = PREFIX
+    content_type: str = "application/json"
+
+    @property
+    def url(self) -> str:
+        """Its whole path, with parameters in braces."""
+        return self.prefix + self.path
 
     @property
     def writes(self) -> bool:
@@ -120,18 +147,64 @@ class ApiRoute:
         return tuple(_PARAMETER.findall(self.path))
 
     @property
+    def ends_with_any_name(self) -> bool:
+        """Whether its path ends with a name that may have slashes."""
+        return self.path.endswith("}") and self.path_parameters[-1] not in _PLAIN
+
+    @property
     def pattern(self) -> str:
         """The path as the router has it: names of datasets and flows may have slashes."""
-        return PREFIX + _PARAMETER.sub(lambda one: one[0] if one[1] in _PLAIN else f"{{{one[1]}:path}}", self.path)
+        return _PARAMETER.sub(lambda one: one[0] if one[1] in _PLAIN else f"{{{one[1]}:path}}", self.url)
 
 
 _P = "/pipelines/{pipeline}"
-_FOCUS = (
-    Parameter("focus", "Show only this dataset or source, and what is near it.", {"type": "string"}),
-    Parameter("hops", "How near, in edges.", {"type": "integer", "minimum": 0, "default": 1}),
+_D, _F = f"{_P}/datasets/{{dataset}}", f"{_P}/flows/{{flow}}"
+_WHOLE: Schema = {"type": "integer", "minimum": 0}
+
+
+def _limit(limit: Limit, description: str) -> Parameter:
+    """The parameter with the number of items."""
+    schema = {"type": "integer", "minimum": 1, "maximum": limit.most, "default": limit.default}
+    return Parameter("limit", description, schema, example=limit.default)
+
+
+_GRAPH = (
+    Parameter("focus", "Show only this dataset or source, and what is near it.", {"type": "string"}, example="orders"),
+    Parameter("hops", "How near, in edges.", {**_WHOLE, "default": 1}),
+    Parameter(
+        "update",
+        "The graph as this update saw it, with the states at its end; of the id, the beginning is enough.",
+        {"type": "string"},
+        example="5f0c2a91",
+    ),
 )
-_AFTER = (
-    Parameter("after", "Only events after the one with this `sequence`.", {"type": "integer", "minimum": 0}),
+_BEFORE_VERSION = Parameter("before", "Only commits before this version: `earlier` of an answer.", _WHOLE, example=412)
+_BEFORE = Parameter(
+    "before",
+    "Only what was recorded before the event with this `sequence`: `earlier` of an answer.",
+    _WHOLE,
+    example=1795003200123456,
+)
+_SINCE = Parameter(
+    "since",
+    "Only what was recorded from this time on, with its time zone.",
+    {"type": "string", "format": "date-time"},
+    example="2026-11-29T00:00:00Z",
+)
+_EVENTS = (
+    Parameter("after", "Only events after the one with this `sequence`.", _WHOLE),
+    Parameter(
+        "type",
+        "Only events of this `event_type`. Can be repeated.",
+        {"type": "array", "items": {"type": "string", "pattern": "^[a-z_]{1,50}$"}, "maxItems": MOST_ITEMS},
+        example="update_progress",
+    ),
+    Parameter(
+        "level",
+        "Only events of this level. Can be repeated.",
+        {"type": "array", "items": {"type": "string", "enum": [level.value for level in Level]}},
+        example="ERROR",
+    ),
     Parameter(
         "Accept",
         "With `text/event-stream`, events are sent as they are stored.",
@@ -150,11 +223,7 @@ _OF_UPDATE = (
 )
 _WAITING = (
     Parameter("rule", "Only rows that violate this rule, or `query.failed` or `sink.refused`.", {"type": "string"}),
-    Parameter(
-        "limit",
-        "How many rows at most.",
-        {"type": "integer", "minimum": 1, "maximum": MOST_WAITING, "default": DEFAULT_WAITING},
-    ),
+    _limit(WAITING_ROWS, "How many rows at most."),
 )
 _ROWS = (
     Parameter("columns", "Only these columns, with commas between them.", {"type": "string"}),
@@ -208,12 +277,12 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("me", "GET", "/me", Role.VIEWER, "Whose token it is, and what it may do", "Me"),
     ApiRoute("pipelines", "GET", "/pipelines", Role.VIEWER, "All pipelines, with their health", "Pipelines"),
     ApiRoute("pipeline", "GET", _P, Role.VIEWER, "A pipeline, and what needs attention", "Pipeline"),
-    ApiRoute("graph", "GET", f"{_P}/graph", Role.VIEWER, "What reads what, with health and lag", "Graph", _FOCUS),
-    # Before the dataset, in whose path names may have slashes.
+    ApiRoute("all_alerts", "GET", "/alerts", Role.VIEWER, "The alerts of all pipelines", "AllAlerts"),
+    ApiRoute("graph", "GET", f"{_P}/graph", Role.VIEWER, "What reads what, with health and lag", "Graph", _GRAPH),
     ApiRoute(
         "rows",
         "GET",
-        f"{_P}/datasets/{{dataset}}/rows",
+        f"{_D}/rows",
         Role.OPERATOR,
         "Rows of the table of a dataset, read without Spark",
         "TableRows",
@@ -222,16 +291,59 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute(
         "diff",
         "GET",
-        f"{_P}/datasets/{{dataset}}/diff",
+        f"{_D}/diff",
         Role.OPERATOR,
         "How the rows of two versions of the table differ, found without Spark",
         "RowsDiff",
         _DIFF,
     ),
-    ApiRoute("dataset", "GET", f"{_P}/datasets/{{dataset}}", Role.VIEWER, "A dataset, without its rows", "Dataset"),
+    ApiRoute("dataset", "GET", _D, Role.VIEWER, "A dataset, without its rows", "Dataset"),
     ApiRoute(
-        "flow", "GET", f"{_P}/flows/{{flow}}", Role.VIEWER, "A flow, its newest batches and its checkpoint", "Flow"
+        "history",
+        "GET",
+        f"{_D}/history",
+        Role.VIEWER,
+        "The commits of a dataset's table, the newest first",
+        "History",
+        (_limit(COMMITS, "How many commits at most."), _BEFORE_VERSION),
     ),
+    ApiRoute(
+        "schema",
+        "GET",
+        f"{_D}/schema",
+        Role.VIEWER,
+        "The columns of a dataset, and how they changed",
+        "SchemaReport",
+        (_limit(SCHEMA_COMMITS, "How many commits of the table are looked at, at most."), _BEFORE_VERSION),
+    ),
+    ApiRoute(
+        "expectations",
+        "GET",
+        f"{_D}/expectations",
+        Role.VIEWER,
+        "The expectations of a dataset, with their counts over time",
+        "Expectations",
+        (_SINCE, _limit(EVALUATIONS, "The counts of how many batches at most."), _BEFORE),
+    ),
+    ApiRoute("flow", "GET", _F, Role.VIEWER, "A flow, its newest batches and its checkpoint", "Flow"),
+    ApiRoute(
+        "batches",
+        "GET",
+        f"{_F}/batches",
+        Role.VIEWER,
+        "The batches of a flow, the newest first",
+        "Batches",
+        (_SINCE, _limit(BATCHES, "How many batches at most."), _BEFORE),
+    ),
+    ApiRoute(
+        "checkpoint",
+        "GET",
+        f"{_F}/checkpoint",
+        Role.VIEWER,
+        "Epochs, batches and positions of a flow, and what keeps it from continuing",
+        "Checkpoint",
+    ),
+    ApiRoute("state", "GET", f"{_F}/state", Role.VIEWER, "How much state a flow keeps, without its rows", "State"),
     ApiRoute("updates", "GET", f"{_P}/updates", Role.VIEWER, "The newest updates", "Updates"),
     ApiRoute(
         "update",
@@ -243,7 +355,7 @@ ROUTES: tuple[ApiRoute, ...] = (
         _OF_UPDATE,
     ),
     ApiRoute("doctor", "GET", f"{_P}/doctor", Role.VIEWER, "What is wrong or at risk", "Diagnosis"),
-    ApiRoute("events", "GET", f"{_P}/events", Role.VIEWER, "The newest 1,000 events", "Events", _AFTER),
+    ApiRoute("events", "GET", f"{_P}/events", Role.VIEWER, "The newest 1,000 events", "Events", _EVENTS),
     ApiRoute("schedules", "GET", f"{_P}/schedules", Role.VIEWER, "The schedules, and who runs them", "Schedules"),
     ApiRoute("alerts", "GET", f"{_P}/alerts", Role.VIEWER, "The alerts of the last check", "Alerts"),
     ApiRoute("quarantine", "GET", f"{_P}/quarantine", Role.VIEWER, "How many rows are in quarantine", "Quarantines"),
@@ -346,5 +458,15 @@ ROUTES: tuple[ApiRoute, ...] = (
         Role.OPERATOR,
         "Silence an alert",
         BodyField("hours", "For how long.", FieldKind.HOURS),
+    ),
+    ApiRoute(
+        "metrics",
+        "GET",
+        METRICS_PATH,
+        Role.VIEWER,
+        "The metrics of all pipelines, in Prometheus' text format",
+        "Metrics",
+        prefix="",
+        content_type=METRICS_TYPE,
     ),
 )

@@ -13,6 +13,7 @@ from headrace.alerts.outbox import Letter, Outbox
 from headrace.alerts.store import StoredAlerts, read_alerts
 from headrace.model.alert_rules import rules
 from headrace.project.inspection.diagnosis.careful_reading import reading_carefully
+from headrace.project.inspection.pipeline_view import METRICS
 from headrace.serve.formats import iso
 from headrace.serve.pages.attention import is_recorded, sentence
 from headrace.serve.pages.careful import unread_facts
@@ -57,7 +58,7 @@ def alerts_page(pipeline: ServedPipeline, number: int = 1) -> Page:
         stored = reading.read("what was sent", lambda: read_alerts(file), StoredAlerts())
         letters = reading.read("the outbox", lambda: Outbox(outbox, lambda: view.as_of).letters(), [])
     facts = AlertFacts(view.alerts, stored, letters, settings.alerts, view.as_of)
-    unread = [one for one in view.unread if one.part in ("the alerts", "the metrics")]
+    unread = [one for one in view.unread if one.part in ("the alerts", METRICS)]
     document = {
         "name": pipeline.name,
         "as_of": iso(view.as_of),

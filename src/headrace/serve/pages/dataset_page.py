@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.delta_log.tables import sql_literal
 from headrace.errors import PipelineError, Problems
-from headrace.events.recorded import Recorded, recorded_rows
-from headrace.events.types import BatchDone, DatasetDefined, TableEvaluated
+from headrace.events.recorded import Recorded
+from headrace.events.types import DatasetDefined
 from headrace.metrics import catalogue
-from headrace.model.expectations import ExpectationCount
 from headrace.model.names import InvalidName
 from headrace.model.schema import Schema
-from headrace.options.nearest import did_you_mean
 from headrace.project.inspection.code_places import code_texts
 from headrace.project.inspection.pipeline_view import PipelineView
-from headrace.project.inspection.table_history import schema_at, table_history
+from headrace.project.inspection.table_history import schema_at
 from headrace.serve.charts import share_bars, sparkline
 from headrace.serve.formats import iso
-from headrace.serve.pages.facts import datasets_of, flow_facts, flow_values, health_of, kind_of, value_of
+from headrace.serve.pages.expectation_facts import expectation_facts
+from headrace.serve.pages.facts import flow_facts, flow_values, flows_into, health_of, kind_of, value_of
+from headrace.serve.pages.history_facts import NOT_STORED, commit_facts, table_path
 from headrace.serve.pages.lineage_facts import lineage_facts
 from headrace.serve.pages.schema_facts import changes_between, column_facts, schema_history, schema_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 
 _COMMITS = 30
-_DEFINITIONS = 200
 _POINTS = 60
 _CODE_LINES = 200
 _MOST_DIGITS = 18
-_NOT_STORED = "This kind of dataset has no table."
 _NO_TABLE = "No update has written the table yet."
 _OLD_LOG = "The event log of an older version of Headrace does not have the columns."
 
@@ -57,13 +54,10 @@ def dataset_page(pipeline: ServedPipeline, name: str, asked: Asked | None = None
         PipelineError: SERVE.NO_PAGE, EVENTS.NOT_READABLE.
     """
     view, asked = pipeline.view(), asked or Asked()
-    known = datasets_of(view)
-    if name not in known:
-        raise PipelineError("SERVE.NO_PAGE", what=f'dataset "{name}"', suggestion=did_you_mean(name, known))
-    flows = [flow for flow, defined in view.logged.flows.items() if defined.dataset == name]
+    flows = flows_into(view, name)
     values, reports = flow_values(view), pipeline.reports(flows)
     defined = view.logged.datasets.get(name)
-    rules = _expectations(reports, name)
+    rules = expectation_facts(reports, name)
     schema = None if defined is None else schema_of(defined.schema)
     document = {
         "dataset": name,
@@ -79,12 +73,12 @@ def dataset_page(pipeline: ServedPipeline, name: str, asked: Asked | None = None
         "sources": _sources(view, flows),
         "expectations": rules,
         "declared_expectations": [] if defined is None else list(defined.expectations),
-        **_history(pipeline, name, defined, reports, asked),
+        **_history(pipeline, flows, defined, reports, asked),
         "code": _code(pipeline, name),
         "columns": [] if schema is None else column_facts(schema),
         "no_columns": None if schema is not None else _OLD_LOG,
         "lineage": pipeline.remembered.of(("lineage", name), lambda: _lineage(view, name, schema)),
-        "schema_history": schema_history(_definitions(pipeline, name)),
+        "schema_history": schema_history(pipeline.definitions(name)),
         "partition_by": [] if defined is None else list(defined.partition_by),
         "cluster_by": [] if defined is None else list(defined.cluster_by),
         "path": None if defined is None else defined.path,
@@ -100,15 +94,6 @@ def _version(text: str) -> int | None:
 
 def _lineage(view: PipelineView, name: str, schema: Schema | None) -> dict[str, Any]:
     return lineage_facts(name, () if schema is None else schema.names, view.logged.flows.values())
-
-
-def _definitions(pipeline: ServedPipeline, name: str) -> list[Recorded]:
-    """The newest definitions of the dataset, the newest first."""
-    reader = pipeline.events()
-    if not reader.exists:
-        return []
-    where = f"event_type = '{DatasetDefined.event_type}' AND origin['dataset_name'] = {sql_literal(name)}"
-    return recorded_rows(reader, where, f"id DESC LIMIT {_DEFINITIONS}")
 
 
 def _now(view: PipelineView, name: str) -> dict[str, Any]:
@@ -136,52 +121,23 @@ def _sources(view: PipelineView, flows: Iterable[str]) -> list[dict[str, str]]:
     return [{"kind": kind, "name": name} for kind, name in dict.fromkeys((one.kind, one.name) for one in given)]
 
 
-def _expectations(reports: Iterable[Recorded], dataset: str) -> list[dict[str, Any]]:
-    """The expectations in the newest batches, each with its counts over time, oldest first."""
-    found: dict[str, list[tuple[Recorded, ExpectationCount]]] = {}
-    for one in reports:
-        for count in _counts(one, dataset):
-            found.setdefault(count.name, []).append((one, count))
-    return [
-        {
-            "name": name,
-            "action": counts[-1][1].action.value,
-            "passed": sum(count.passed for _, count in counts),
-            "failed": sum(count.failed for _, count in counts),
-            "over_time": [
-                {"at": iso(one.at), "update_id": one.update_id, "passed": count.passed, "failed": count.failed}
-                for one, count in counts
-                if count.passed + count.failed
-            ],
-        }
-        for name, counts in found.items()
-    ]
-
-
-def _counts(one: Recorded, dataset: str) -> tuple[ExpectationCount, ...]:
-    match one.event:
-        case BatchDone(dataset=written, counts=counts) if written == dataset:
-            return counts.expectations
-        case TableEvaluated(dataset=written, expectations=expectations) if written == dataset:
-            return expectations
-        case _:
-            return ()
-
-
 def _rate(one: dict[str, Any]) -> float:
     return float(one["passed"] / (one["passed"] + one["failed"]))
 
 
 def _history(
-    pipeline: ServedPipeline, name: str, defined: DatasetDefined | None, reports: Iterable[Recorded], asked: Asked
+    pipeline: ServedPipeline,
+    flows: Collection[str],
+    defined: DatasetDefined | None,
+    reports: Iterable[Recorded],
+    asked: Asked,
 ) -> dict[str, Any]:
     """Commits of the table, or why there are none; and two of its versions side by side, if that is asked."""
     if defined is None or not defined.kind.stored:
-        return {**_NO_HISTORY, "no_history": _NOT_STORED}
-    settings = pipeline.settings
+        return {**_NO_HISTORY, "no_history": NOT_STORED}
     try:
-        path = settings.layout.table(settings.naming, settings.naming.canonical(name))
-        commits = [commit.to_json() for commit in table_history(path, reports, _COMMITS, asked.before)]
+        path = table_path(pipeline, defined.dataset)
+        commits = commit_facts(pipeline, flows, path, reports, _COMMITS, asked.before)
     except InvalidName as error:
         return {**_NO_HISTORY, "no_history": f"{error}."}
     except PipelineError as error:

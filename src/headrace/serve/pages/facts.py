@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.errors import PipelineError
 from headrace.events.past_updates import PastUpdate
+from headrace.events.types import FlowDefined
 from headrace.metrics import catalogue
 from headrace.metrics.dataset_health import Health
 from headrace.metrics.metric import Metric
 from headrace.metrics.samples import Samples
 from headrace.model.outcome import ACTIVE_STATES, FlowState
+from headrace.options.nearest import did_you_mean
 from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.serve.formats import iso
 
@@ -96,6 +99,16 @@ def flow_facts(view: PipelineView, flow: str, values: FlowValues) -> dict[str, A
     }
 
 
+def operator_facts(samples: Samples, flow: str) -> list[dict[str, Any]]:
+    """What a flow last reported of its stateful operators: their memory and their rows."""
+    rows = samples.of(catalogue.STATE_ROWS)
+    return [
+        {"operator": operator, "bytes": value, "rows": rows.get((name, operator))}
+        for (name, operator), value in samples.of(catalogue.STATE_BYTES).items()
+        if name == flow
+    ]
+
+
 def error_facts(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """An error of the event log, with all of its fields: older versions did not store all."""
     if not error:
@@ -123,6 +136,30 @@ def datasets_of(view: PipelineView) -> list[str]:
     """All datasets and sinks of the code, in the order of their definitions."""
     flows = (flow.dataset for flow in view.logged.flows.values())
     return list(dict.fromkeys((*view.logged.datasets, *view.logged.sinks, *flows)))
+
+
+def flows_into(view: PipelineView, dataset: str) -> list[str]:
+    """The flows that write to a dataset or sink.
+
+    Raises:
+        PipelineError: SERVE.NO_PAGE if there is no such dataset.
+    """
+    known = datasets_of(view)
+    if dataset not in known:
+        raise PipelineError("SERVE.NO_PAGE", what=f'dataset "{dataset}"', suggestion=did_you_mean(dataset, known))
+    return [flow for flow, defined in view.logged.flows.items() if defined.dataset == dataset]
+
+
+def flow_definition(view: PipelineView, flow: str) -> FlowDefined:
+    """The definition of a flow.
+
+    Raises:
+        PipelineError: SERVE.NO_PAGE if there is no such flow.
+    """
+    found = view.logged.flows.get(flow)
+    if found is None:
+        raise PipelineError("SERVE.NO_PAGE", what=f'flow "{flow}"', suggestion=did_you_mean(flow, [*view.logged.flows]))
+    return found
 
 
 def lease_facts(view: PipelineView) -> dict[str, Any]:

@@ -6,22 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from headrace.errors import PipelineError
 from headrace.events.envelope import id_floor, seq_no_at
-from headrace.events.recorded import Recorded
-from headrace.events.types import BatchDone, FlowDefined, StreamProgress
+from headrace.events.types import FlowDefined
 from headrace.events.update_events import failed_attempts, query_digests
 from headrace.metrics import catalogue
 from headrace.metrics.metric import Metric
-from headrace.model.stream_progress import PHASES, BatchTiming
-from headrace.options.nearest import did_you_mean
+from headrace.model.stream_progress import PHASES
 from headrace.project.inspection.diagnosis.careful_reading import reading_carefully
 from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.serve.charts import marker_lanes, stacked_bars, value_bars
 from headrace.serve.formats import iso
+from headrace.serve.pages.batch_facts import REST, batch_facts
 from headrace.serve.pages.careful import unread_facts
 from headrace.serve.pages.checkpoint_facts import checkpoint_facts
-from headrace.serve.pages.facts import error_facts, flow_facts, flow_values
+from headrace.serve.pages.facts import error_facts, flow_definition, flow_facts, flow_values, operator_facts
 from headrace.serve.pages.flow_history import flow_history
 from headrace.serve.pages.flow_markers import FlowMarker, MarkerKind, code_changes, flow_markers
 from headrace.serve.pipelines import ServedPipeline
@@ -31,13 +29,7 @@ _BATCHES = 60
 _FAILURES = 100
 # Of so many updates with other code, it is said whether the query of the flow changed.
 _CODE_CHANGES = 10
-# The time of a batch that Spark does not count to any phase, and of batches that are no stream's.
-_REST = "rest"
-_ORDER = (*PHASES.values(), _REST)
-_OF_BATCH = (
-    *("started_at", "recorded_at", "duration_ms", "rows_read", "rows_written", "rows_dropped", "rows_quarantined"),
-    *("version", "update_id"),
-)
+_ORDER = (*PHASES.values(), REST)
 _LAGS: Mapping[str, Metric] = {
     "seconds": catalogue.LAG_SECONDS,
     "rows": catalogue.LAG_ROWS,
@@ -55,11 +47,9 @@ def flow_page(pipeline: ServedPipeline, name: str) -> Page:
         PipelineError: SERVE.NO_PAGE, EVENTS.NOT_READABLE.
     """
     view = pipeline.view()
-    defined = view.logged.flows.get(name)
-    if defined is None:
-        raise PipelineError("SERVE.NO_PAGE", what=f'flow "{name}"', suggestion=did_you_mean(name, [*view.logged.flows]))
+    defined = flow_definition(view, name)
     reports = pipeline.reports([name])
-    known, history = _batches(reports), flow_history(reports)
+    known, history = batch_facts(reports), flow_history(reports)
     batches = known[:_BATCHES]
     timed = [batch for batch in batches if batch["duration_ms"] is not None]
     since = _shown_since(timed, view, is_whole=len(known) == len(batches))
@@ -78,7 +68,7 @@ def flow_page(pipeline: ServedPipeline, name: str) -> Page:
         "attempts": None if outcome is None else outcome.attempts,
         "running_batch": None if outcome is None or outcome.batch is None else outcome.batch.to_json(),
         "lag": _lag(view, name),
-        "state_of_operators": _operators(view, name),
+        "state_of_operators": operator_facts(view.samples, name),
         "error": None if failure is None else error_facts(failure.error),
         "is_final_error": failure is not None and failure.is_final,
         "phases": phases,
@@ -151,61 +141,3 @@ def _lag(view: PipelineView, flow: str) -> list[dict[str, Any]]:
             if name == flow:
                 found.setdefault(source, {})[unit] = value
     return [{"source": source, **dict.fromkeys(_LAGS), **values} for source, values in found.items()]
-
-
-def _operators(view: PipelineView, flow: str) -> list[dict[str, Any]]:
-    rows = view.samples.of(catalogue.STATE_ROWS)
-    return [
-        {"operator": operator, "bytes": value, "rows": rows.get((name, operator))}
-        for (name, operator), value in view.samples.of(catalogue.STATE_BYTES).items()
-        if name == flow
-    ]
-
-
-def _batches(reports: Iterable[Recorded]) -> list[dict[str, Any]]:
-    """The batches that were recorded or reported, the newest first; each once, with what is known of it."""
-    found: dict[tuple[int, int], dict[str, Any]] = {}
-    for one in reports:
-        match one.event:
-            case BatchDone(epoch=epoch, batch_id=batch_id):
-                entry = found.setdefault((epoch, batch_id), _entry(epoch, batch_id))
-                if entry["recorded_at"] is None:
-                    entry |= _recorded(one, one.event)
-            case StreamProgress(epoch=epoch, progress=progress):
-                for timing in progress.each:
-                    entry = found.setdefault((epoch, timing.batch_id), _entry(epoch, timing.batch_id))
-                    entry |= {**_timed(timing), "update_id": entry["update_id"] or one.update_id}
-            case _:
-                pass
-    # What was recorded and reported at once begins with what was recorded.
-    newest = sorted(found.values(), key=lambda one: (one["started_at"] or one["recorded_at"], one["batch_id"]))
-    return newest[::-1]
-
-
-def _entry(epoch: int, batch_id: int) -> dict[str, Any]:
-    return {"epoch": epoch, "batch_id": batch_id, **dict.fromkeys(_OF_BATCH), "phases_ms": {}}
-
-
-def _recorded(one: Recorded, done: BatchDone) -> dict[str, Any]:
-    counts = done.counts
-    known = {
-        "recorded_at": iso(one.at),
-        "update_id": one.update_id,
-        "rows_written": counts.rows_written,
-        "rows_dropped": counts.rows_dropped,
-        "rows_quarantined": counts.rows_quarantined,
-        "version": None if done.commit is None else done.commit.version,
-    }
-    if done.duration_ms is None:
-        return known
-    return {**known, "duration_ms": done.duration_ms, "phases_ms": {_REST: done.duration_ms}}
-
-
-def _timed(timing: BatchTiming) -> dict[str, Any]:
-    rest_ms = timing.duration_ms - sum(timing.phases_ms.values())
-    return {
-        "started_at": iso(timing.started_at),
-        "duration_ms": timing.duration_ms,
-        "phases_ms": {**timing.phases_ms, **({_REST: rest_ms} if rest_ms > 0 else {})},
-        "rows_read": timing.input_rows,
-    }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.errors import PipelineError
@@ -19,28 +20,52 @@ from headrace.serve.render import Page
 
 MOST_HOPS = 9
 _SOURCE = "source"
+_MOST_DIGITS = 3
 
 
-def graph_page(pipeline: ServedPipeline, focus: str = "", hops: int = 1) -> Page:
+@dataclass(frozen=True)
+class Shown:
+    """What of a graph is shown.
+
+    Attributes:
+        focus: only this dataset or source, and what is near it; empty for all.
+        hops: how near, in edges.
+        update: the graph as the update with this id saw it, of which the beginning is enough; empty for that of now.
+    """
+
+    focus: str = ""
+    hops: int = 1
+    update: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Shown:
+        """What a query asks for; a number that is none is 1."""
+        text = query.get("hops", "1")
+        is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+        return cls(query.get("focus", ""), min(int(text), MOST_HOPS) if is_number else 1, query.get("update", ""))
+
+
+def graph_page(pipeline: ServedPipeline, shown: Shown) -> Page:
     """The graph of a pipeline.
 
-    Args:
-        pipeline: the pipeline.
-        focus: show only this dataset or source, and what is near it; empty for all.
-        hops: how near, in edges.
-
     Raises:
-        PipelineError: SERVE.NO_PAGE if the focus is unknown.
+        PipelineError: SERVE.NO_PAGE if the focus is unknown, TRACE.NO_UPDATE, EVENTS.NOT_READABLE.
     """
-    view = pipeline.view()
+    view, update_id = pipeline.view(), None
+    if shown.update:
+        past = pipeline.past_graph(shown.update)
+        # What the storage had then, nobody knows: no rows, no lag, no health.
+        view = replace(view, as_of=past.as_of.timestamp(), logged=past.logged, samples=past.samples)
+        update_id = past.update_id
+    focus, hops = shown.focus, shown.hops
     nodes, edges = _graph(view)
     total = len(nodes)
     if focus:
         if focus not in nodes:
             raise PipelineError("SERVE.NO_PAGE", what=f'dataset "{focus}"', suggestion=did_you_mean(focus, [*nodes]))
-        shown = neighbours(((edge["source"], edge["target"]) for edge in edges), focus, hops)
-        nodes = {name: node for name, node in nodes.items() if name in shown}
-        edges = [edge for edge in edges if shown.issuperset((edge["source"], edge["target"]))]
+        near = neighbours(((edge["source"], edge["target"]) for edge in edges), focus, hops)
+        nodes = {name: node for name, node in nodes.items() if name in near}
+        edges = [edge for edge in edges if near.issuperset((edge["source"], edge["target"]))]
     drawing = draw(nodes, ((edge["source"], edge["target"]) for edge in edges))
     layers = {box.name: (box.layer, box.y) for box in drawing.boxes}
     # As they are read and tabbed through: from the sources to the ends.
@@ -48,6 +73,7 @@ def graph_page(pipeline: ServedPipeline, focus: str = "", hops: int = 1) -> Page
     document = {
         "name": pipeline.name,
         "as_of": iso(view.as_of),
+        "update_id": update_id,
         "focus": focus or None,
         "hops": hops if focus else None,
         "datasets_and_sources": total,

@@ -12,7 +12,7 @@ from headrace.serve.pages.changes_page import changes_page
 from headrace.serve.pages.dev_page import dev_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.form_pages import form_page
-from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
+from headrace.serve.pages.graph_page import Shown, graph_page
 from headrace.serve.pages.maintenance_page import maintenance_page
 from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
@@ -36,9 +36,7 @@ def overview(pipeline: ServedPipeline, _request: Request, _name: str) -> Page:
 
 
 def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
-    text = request.query_params.get("hops", "1")
-    hops = min(int(text), MOST_HOPS) if text.isascii() and text.isdigit() and len(text) < 4 else 1
-    return graph_page(pipeline, request.query_params.get("focus", ""), hops)
+    return graph_page(pipeline, Shown.of(request.query_params))
 
 
 def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:

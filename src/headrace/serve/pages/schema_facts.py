@@ -1,4 +1,4 @@
-"""Columns: of now, over time, and of two versions of a table side by side. Pure."""
+"""Columns: of now, over time, of each version of a table, and of two versions side by side. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from headrace.events.recorded import Recorded
 from headrace.events.types import DatasetDefined
 from headrace.model.field_pairs import pair_fields
 from headrace.model.schema import Column, Schema
+from headrace.project.inspection.table_history import SchemaVersion
 from headrace.serve.formats import iso
 
 _MOST_CHANGES = 50
@@ -63,6 +64,19 @@ def schema_history(definitions: Iterable[Recorded]) -> list[dict[str, Any]]:
         first: dict[str, Any] = {"at": iso(newer[0].at), "update_id": newer[0].update_id, "changes": []}
         found.append({**first, "columns": len(newer[1].columns)})
     return found[:_MOST_CHANGES]
+
+
+def version_facts(versions: Iterable[SchemaVersion]) -> list[dict[str, Any]]:
+    """How the columns of a table changed from version to version, in the order of the versions."""
+    found: list[dict[str, Any]] = []
+    for one in versions:
+        changes = [] if one.earlier is None else changes_between(one.earlier, one.schema)
+        # What changed only a property of the table changed no column.
+        if changes or one.earlier is None:
+            made = {"version": one.version, "operation": one.operation, "committed_at": one.committed_at}
+            count = len(one.schema.columns)
+            found.append({**made, "columns": count, "is_compared": one.earlier is not None, "changes": changes})
+    return found
 
 
 def _field(column: Column) -> dict[str, Any]:
