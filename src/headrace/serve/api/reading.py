@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.errors import PipelineError
 from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.requests.plan_files import saved_plans
 from headrace.project.requests.request_file import stored_requests
 from headrace.project.requests.request_results import result_of
-from headrace.serve.api import dataset_reading, flow_reading
+from headrace.serve.api import dataset_reading, flow_reading, row_reading
 from headrace.serve.api.all_pipelines import alert_facts, known_alerts
-from headrace.serve.api.query_values import Values, limit_of, version_of
-from headrace.serve.api.routes import WAITING_ROWS
+from headrace.serve.api.query_values import Values
 from headrace.serve.formats import iso
 from headrace.serve.pages.dataset_page import dataset_page
-from headrace.serve.pages.diff_facts import asked_diff, diff_facts
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import Shown, graph_page
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
-from headrace.serve.pages.row_facts import row_facts, rows_request
 from headrace.serve.pages.update_pages import update_page, updates_page
-from headrace.serve.pages.waiting_facts import waiting_facts
 from headrace.serve.pipelines import ServedPipeline
-from headrace.storage.listed_storage import reading_storage
 from headrace.storage.savepoints.stored import Savepoints
 
 
@@ -35,23 +29,6 @@ def _alerts(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
 def _quarantine(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
     found = _stored(pipeline).quarantine_list()
     return {"quarantines": [{"dataset": name, "rows": rows, "rules": dict(rules)} for name, rows, rules in found]}
-
-
-def _quarantined_rows(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
-    limit = limit_of(values, WAITING_ROWS)
-    with reading_storage(pipeline.settings.layout):
-        return waiting_facts(pipeline, values["dataset"], values.get("rule", ""), limit)
-
-
-def _rows(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
-    return row_facts(pipeline, values["dataset"], rows_request(values, [values.get("columns", "")]))
-
-
-def _diff(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
-    versions = tuple(version for name in ("from", "to") if (version := version_of(values, name)) is not None)
-    if "to" in values and "from" not in values:
-        raise PipelineError("API.FIELD", what='parameter "from"', reason='it is missing beside "to"')
-    return diff_facts(pipeline, values["dataset"], asked_diff(values["dataset"], values, versions))
 
 
 def _savepoints(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
@@ -100,8 +77,8 @@ READERS: Mapping[str, Callable[[ServedPipeline, Values], Any]] = {
     "pipeline": lambda pipeline, _values: overview_page(pipeline).document,
     "graph": lambda pipeline, values: graph_page(pipeline, Shown.of(values)).document,
     "dataset": lambda pipeline, values: dataset_page(pipeline, values["dataset"]).document,
-    "rows": _rows,
-    "diff": _diff,
+    "rows": row_reading.rows,
+    "diff": row_reading.diff,
     "history": dataset_reading.history,
     "schema": dataset_reading.schema,
     "expectations": dataset_reading.expectations,
@@ -115,7 +92,7 @@ READERS: Mapping[str, Callable[[ServedPipeline, Values], Any]] = {
     "schedules": lambda pipeline, _values: pipeline.schedules().to_json(),
     "alerts": _alerts,
     "quarantine": _quarantine,
-    "quarantined_rows": _quarantined_rows,
+    "quarantined_rows": row_reading.quarantined_rows,
     "savepoints": _savepoints,
     "plans": _plans,
     "requests": _requests,

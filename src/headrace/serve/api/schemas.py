@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from headrace.project.requests.request import RequestState
+from headrace.serve.api.row_shapes import ROW_SHAPES
 from headrace.serve.api.shapes import SHAPES, Shape
 from headrace.serve.roles import Role
 
@@ -44,5 +45,5 @@ def schemas() -> Mapping[str, Schema]:
     return {
         "Role": {"type": "string", "enum": [role.value for role in Role]},
         "RequestState": {"type": "string", "enum": [state.value for state in RequestState]},
-        **{name: schema_of(shape) for name, shape in SHAPES.items()},
+        **{name: schema_of(shape) for name, shape in {**SHAPES, **ROW_SHAPES}.items()},
     }
