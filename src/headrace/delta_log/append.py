@@ -48,7 +48,7 @@ class Appended(Enum):
 
     WRITTEN = "the rows are in the table"
     REPEATED = "the table had this transaction, or a later one; nothing was committed"
-    CHANGED = "the table needs another writer now, or has other columns; nothing was committed"
+    CHANGED = "the table needs another writer now, or has other columns or a newer version; nothing was committed"
 
 
 @dataclass
@@ -136,6 +136,17 @@ class TableAppender:
             return None
         return tuple(known.columns)
 
+    def record(self, transaction: int, user_metadata: str, read_version: int) -> Appended:
+        """Commit a version of the application's transactions without a change of rows; see :meth:`append`.
+
+        Raises:
+            OSError: as there.
+        """
+        known = self._current()
+        names = [] if known is None else list(known.columns or ())
+        nothing = pa.table({name: pa.nulls(0) for name in names})
+        return self.append(nothing, transaction, user_metadata=user_metadata, read_version=read_version)
+
     @property
     def needs_checkpoint(self) -> bool:
         """Whether the log should get a checkpoint after the newest append."""
@@ -143,13 +154,19 @@ class TableAppender:
         return known is not None and known.commit.version % known.checkpoint_interval == 0
 
     def append(
-        self, rows: pa.Table, transaction: int, *, replace: bool = False, user_metadata: str | None = None
+        self,
+        rows: pa.Table,
+        transaction: int,
+        *,
+        replace: bool = False,
+        user_metadata: str | None = None,
+        read_version: int | None = None,
     ) -> Appended:
         """Commit rows, which have the table's columns in its order, as a version of the application's transactions.
 
         Rows of a partitioned table all have the same values in its partition columns, which are texts or NULL. With
         *replace*, they take the place of all rows of the table; a table of many files is left to Spark. The commit has
-        the *user_metadata*.
+        the *user_metadata*. With a *read_version*, it follows that version at once, or is not made.
 
         Raises:
             OSError: a file cannot be written. An object store may have committed the rows all the same; then the table
@@ -160,8 +177,10 @@ class TableAppender:
         for _ in range(_ATTEMPTS):
             known = self._current()
             if known is not None and known.transaction >= transaction:
-                return Appended.REPEATED
+                return Appended.REPEATED if read_version is None else Appended.CHANGED
             if known is None or known.columns is None or list(known.columns) != rows.column_names:
+                break
+            if read_version not in (None, known.commit.version):
                 break
             replaced = self._files(known) if replace else []
             if replaced is None:

@@ -197,6 +197,18 @@ def table_size(table: DeltaTable) -> int:
     return sum(file_values(table, "size_bytes"))
 
 
+def size_by_checksum(path: str, version: int) -> int | None:
+    """The bytes of the files of a version of a table, from its checksum; None if it has none that can be read.
+
+    Most writers create one beside each commit. Delta's snapshot would compute the state of the table first.
+    """
+    try:
+        checksum = commit_file(storage_path(path), version).with_suffix(".crc")
+        return int(json.loads(checksum.read_text(encoding="utf-8"))["tableSizeBytes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def sql_literal(value: str) -> str:
     """A string literal in the SQL of delta-rs, where a backslash has no special meaning."""
     return "'" + value.replace("'", "''") + "'"

@@ -101,6 +101,28 @@ def test_an_empty_batch_commits_its_transaction_alone(path):
     assert _parquet(path) == []
 
 
+@pytest.mark.parametrize("replace", [True, False])
+def test_an_append_that_read_a_version_follows_it_at_once(path, replace):
+    ours = appender(path)
+    ours.append(ROWS, 1)
+    read = commits(path)
+    write_deltalake(path, ROWS, mode="append")
+
+    assert ours.append(ROWS, 2, replace=replace, read_version=read) is Appended.CHANGED
+    assert ids(path) == [1, 1, 2, 2]
+    assert ours.append(ROWS, 2, read_version=commits(path)) is Appended.WRITTEN
+
+
+def test_a_recorded_transaction_changes_no_rows(path):
+    ours = appender(path)
+    ours.append(ROWS, 1)
+    read = commits(path)
+
+    assert [ours.record(2, "why", read), ours.record(3, "why", read)] == [Appended.WRITTEN, Appended.CHANGED]
+    assert (ids(path), DeltaTable(path).transaction_version("flow")) == ([1, 2], 2)
+    assert DeltaTable(path).history(1)[0]["userMetadata"] == "why"
+
+
 def test_a_table_that_was_replaced_meanwhile_is_read_again(path):
     ours = appender(path)
     ours.append(ROWS, 5)

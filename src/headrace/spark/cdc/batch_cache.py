@@ -47,11 +47,21 @@ class BatchCache:
 
 def is_small(frame: DataFrame) -> bool:
     """True if an eagerly cached frame is small enough to be broadcast, so that the other side is not sorted."""
+    return cached_bytes(frame) <= _SMALL_BYTES
+
+
+def cached_bytes(frame: DataFrame) -> int:
+    """The bytes that an eagerly cached frame takes."""
     number = _blocks(frame).id()
     context: Any = frame.sparkSession.sparkContext._jsc.sc()  # noqa: SLF001 - has no public form in PySpark
     stored = [info for info in context.getRDDStorageInfo() if info.id() == number]
     # Rows on disk are compressed.
-    return sum(int(info.memSize()) + int(info.diskSize()) for info in stored) <= _SMALL_BYTES
+    return sum(int(info.memSize()) + int(info.diskSize()) for info in stored)
+
+
+def cached_rows(frame: DataFrame) -> int:
+    """The number of rows of an eagerly cached frame: one small job, where a query for it has two and a plan."""
+    return int(_blocks(frame).count())
 
 
 def _blocks(frame: DataFrame) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -52,34 +53,54 @@ class SmallAppends:
         *,
         replace: bool = False,
         user_metadata: str | None = None,
+        size_bytes: int | None = None,
+        read_version: int | None = None,
     ) -> bool:
         """Commit rows of a cached frame as a version of the application's transactions, unless the table has it.
 
         Args:
-            rows: the rows; computing them again costs nothing and gives the same.
+            rows: the rows; computing them again costs little and gives the same.
             row_count: at least their number.
             transaction: the version of the transaction.
             replace: they take the place of all rows of the table.
             user_metadata: of the commit.
+            size_bytes: about how many bytes they have; None if the plan of the frame says so.
+            read_version: the version of the table that the commit has to follow; None for any.
 
         Returns:
             False if Delta's own writer has to do it: nothing was written.
         """
         session = rows.sparkSession
-        if row_count > most_rows(session) or _planned_bytes(rows) > MAX_BYTES or self._asks_for_more(session):
+        if row_count > most_rows(session) or self._asks_for_more(session):
+            return False
+        if (_planned_bytes(rows) if size_bytes is None else size_bytes) > MAX_BYTES:
             return False
         order = self._appender.order_of(Schema.from_json(rows.schema.json()), self._partition_by)
         if order is None:
             return False
         ordered = rows if tuple(rows.columns) == order else rows.select(*map(quoted, order))
         taken = ordered.toArrow()
+        return self._commit(
+            session,
+            lambda: self._appender.append(
+                taken, transaction, replace=replace, user_metadata=user_metadata, read_version=read_version
+            ),
+        )
+
+    def record(self, session: SparkSession, transaction: int, user_metadata: str, read_version: int) -> bool:
+        """Commit a version of the application's transactions alone; arguments and result as above."""
+        if not most_rows(session) or self._asks_for_more(session):
+            return False
+        return self._commit(session, lambda: self._appender.record(transaction, user_metadata, read_version))
+
+    def _commit(self, session: SparkSession, append: Callable[[], Appended]) -> bool:
         try:
-            done = self._appender.append(taken, transaction, replace=replace, user_metadata=user_metadata)
+            done = append()
         except OSError:
             # File systems without hard links cannot create commits; if it is another fault, Spark will report it.
             return False
         if done is Appended.WRITTEN and self._appender.needs_checkpoint:
-            self._checkpoint(rows.sparkSession)
+            self._checkpoint(session)
         return done is not Appended.CHANGED
 
     def _asks_for_more(self, session: SparkSession) -> bool:

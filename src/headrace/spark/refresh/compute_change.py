@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from headrace.model.names import quoted
 from headrace.spark.analysis.merge_rules import MergeRule
-from headrace.spark.cdc.batch_cache import BatchCache, is_small
+from headrace.spark.cdc.batch_cache import BatchCache, cached_bytes, cached_rows, is_small
 from headrace.spark.delta.not_null_columns import reject_nulls
 from headrace.spark.refresh.merged_groups import MergedGroups, merged_groups, values_by_name
 from headrace.spark.refresh.pinned_query import PinnedQuery
@@ -96,7 +96,7 @@ class ChangeComputation:
         if not is_small(keys):
             raise NeedsAllRows(_TOO_MANY)
         now = self._computed(groups_now(self._query, keys))
-        before = self._cache.eager(in_groups(self._stored, with_small_broadcast(keys), columns))
+        before = in_groups(self._stored, with_small_broadcast(keys), columns)
         return difference(before, now, columns, self._cache)
 
     def _merged(self, rule: MergeRule, signed: SignedRows) -> ViewChange | None:
@@ -112,7 +112,8 @@ class ChangeComputation:
         if found.unknown or found.hides_groups:
             return self._partly_merged(found, rows)
         keys = found.keys(columns) if columns else None
-        return ViewChange(keys, self._checked(rows), found.number, found.added, found.removed)
+        size_bytes = cached_bytes(found.groups)
+        return ViewChange(keys, self._checked(rows), found.number, found.added, found.removed, size_bytes)
 
     def _partly_merged(self, found: MergedGroups, merged: DataFrame) -> ViewChange | None:
         columns = self._query.query.columns
@@ -122,14 +123,14 @@ class ChangeComputation:
             computed = groups_now(self._query, unknown).select(*map(quoted, self._stored.columns))
             now = merged.union(computed) if columns else computed
         keys = with_small_broadcast(self._cache.eager(found.keys_in_order()))
-        before = self._cache.eager(in_groups(self._stored, keys, columns)) if columns else self._stored
+        before = in_groups(self._stored, keys, columns) if columns else self._stored
         return difference(before, self._computed(now), columns, self._cache)
 
     def _appended(self, signed: SignedRows) -> ViewChange | None:
         """The rows that a query without groups has more than before; none has become fewer."""
         rows = self._computed(signed.values(self._query.query.keys, self._query.query.columns))
-        number = rows.count()
-        return ViewChange(None, rows, number, number, 0) if number else None
+        number = cached_rows(rows)
+        return ViewChange(None, rows, number, number, 0, cached_bytes(rows)) if number else None
 
     def _rows(self, signed: SignedRows) -> ViewChange | None:
         """The rows that a query without groups has more or less often than before, each with all of its equals."""
@@ -137,21 +138,21 @@ class ChangeComputation:
         columns = self._query.query.columns
         every = frozenset(columns)
         changed = self._cache.eager(netted(signed.values(self._query.query.keys, columns), every))
-        keys = self._cache.eager(changed.select(*map(quoted, columns)).distinct())
-        if not is_small(keys) or not is_small(changed):
+        if not is_small(changed):
             raise NeedsAllRows(_TOO_MANY)
-        if keys.isEmpty():
+        number = sum(abs(more) for more in changed.select(MORE).toArrow().column(MORE).to_pylist())
+        if not number:
             return None
-        before = self._cache.eager(in_groups(self._stored, with_small_broadcast(keys), columns))
+        keys = changed.select(*map(quoted, columns))
+        before = self._cache.eager(in_groups(self._stored, F.broadcast(keys), columns))
         names = self._stored.columns
         counted = before.withColumn(MORE, F.lit(1)).union(changed.select(*map(quoted, names), MORE))
         kept = self._cache.eager(netted(counted, every))
-        least = kept.agg(F.min(MORE)).first()
-        if least is not None and least[0] is not None and least[0] < 0:
+        if not kept.filter(F.col(MORE) < 0).isEmpty():
             raise NeedsAllRows("the view lacks a row that is gone from its query")
         copies = F.explode(F.array_repeat(F.lit(1), F.col(MORE).cast("int")))
         now = self._computed(kept.withColumn(MORE, copies))
-        return difference(before, now, columns, self._cache)
+        return ViewChange(keys, now, number, cached_rows(now), cached_rows(before), cached_bytes(now))
 
     def _checked(self, rows: DataFrame) -> DataFrame:
         """The same rows; computing them fails if the view may not have them."""

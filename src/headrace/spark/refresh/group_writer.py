@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.delta_log.tables import commit_actions, has_data_changes, newest_version
+from headrace.delta_log.tables import (
+    commit_actions,
+    count_rows,
+    has_data_changes,
+    newest_version,
+    open_table_log,
+    size_by_checksum,
+)
 from headrace.events.types import BatchDone
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.expectations import ExpectationCount
@@ -17,7 +24,9 @@ from headrace.model.outcome import FlowCounts
 from headrace.model.refresh import Refresh
 from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit
+from headrace.spark.cdc.batch_cache import cached_bytes, cached_frames
 from headrace.spark.delta.conflicts import Outdated
+from headrace.spark.delta.small_append import SmallAppends, most_rows, refresh_caches
 from headrace.spark.delta.transaction import DeltaTransaction
 from headrace.spark.refresh.view_change import ViewChange, in_groups
 from headrace.spark.session.scoped_confs import with_confs
@@ -31,7 +40,9 @@ _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 def is_small_view(opened: DeltaTransaction) -> bool:
     """Whether the view that a transaction changes is written as a whole."""
-    return int(opened.opened.snapshot().sizeInBytes()) <= _REWRITTEN_BYTES
+    snapshot = opened.opened.snapshot()
+    known = size_by_checksum(opened.path, int(snapshot.version()))
+    return (int(snapshot.sizeInBytes()) if known is None else known) <= _REWRITTEN_BYTES
 
 
 @dataclass(frozen=True)
@@ -88,8 +99,9 @@ class GroupWriter:
         rows_written = change.changed if change else 0
         positions = replace(positions, refresh=refresh, rows_written=rows_written)
         text = positions.to_text(opened.session.conf.get(_METADATA, None))
-        with with_confs(opened.session, {_METADATA: text}):
-            self._commit(opened, change, batch_id)
+        if not self._commit_small(opened, change, batch_id, text):
+            with with_confs(opened.session, {_METADATA: text}):
+                self._commit(opened, change, batch_id)
         self.guard.failpoint(Failpoint.WRITTEN)
         counts = FlowCounts(rows_written=rows_written, expectations=self.expectations, refresh=refresh)
         duration_ms = int((self.now_s() - began_s) * 1000)
@@ -110,6 +122,44 @@ class GroupWriter:
         counts = FlowCounts(rows_written=rows, refresh=positions.refresh, recovered=True)
         commit = BatchCommit.of(number, commit_actions(path, number) or ())
         self.emit(BatchDone(self.flow, self.dataset, self.epoch, number, counts, None, None, None, commit))
+
+    def _commit_small(self, opened: DeltaTransaction, change: ViewChange | None, batch_id: int, text: str) -> bool:
+        """Commit without Spark's writer; False if only that can do it, and nothing was written."""
+        session, read_version = opened.session, batch_id - 1
+        appends = SmallAppends(opened.path, self.transaction)
+        if change is None:
+            return appends.record(session, batch_id, text, read_version)
+        row_count = change.added
+        if change.removed:
+            stored = open_table_log(opened.path) if is_small_view(opened) else None
+            if stored is None or stored.version() != read_version:
+                return False
+            row_count += count_rows(stored, opened.path) - change.removed
+        if row_count > most_rows(session):
+            return False
+        with cached_frames() as cache:
+            rows, size_bytes = change.rows, change.size_bytes
+            if change.removed and change.keys is not None:
+                # What fits into small files may take much room in memory.
+                rows = cache.eager(self._others(opened, change.keys).unionByName(rows))
+                size_bytes = cached_bytes(rows)
+            done = appends.append(
+                rows,
+                row_count,
+                batch_id,
+                replace=change.removed > 0,
+                user_metadata=text,
+                size_bytes=size_bytes,
+                read_version=read_version,
+            )
+        if done:
+            refresh_caches(session, opened.path)
+        return done
+
+    @staticmethod
+    def _others(opened: DeltaTransaction, keys: DataFrame) -> DataFrame:
+        """The stored rows of all groups but those with these keys."""
+        return in_groups(opened.rows(), F.broadcast(keys), keys.columns, matching=False)
 
     def _commit(self, opened: DeltaTransaction, change: ViewChange | None, batch_id: int) -> None:
         if change is None:
@@ -134,7 +184,7 @@ class GroupWriter:
             return None
         if is_small_view(opened):
             opened.delete_all()
-            return in_groups(opened.rows(), F.broadcast(change.keys), change.keys.columns, matching=False)
+            return self._others(opened, change.keys)
         if opened.delete_matching(change.keys, change.keys.columns, null_safe=True) != change.removed:
             raise Outdated
         return None

@@ -7,6 +7,7 @@ deletion vectors.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.cdc.delta_change_feed import FEED_PROPERTY
-from headrace.delta_log.tables import commit_actions
+from headrace.delta_log.tables import commit_actions, size_by_checksum
 from headrace.model.comparable_types import compared_columns
 from headrace.model.names import quoted
 from headrace.model.properties import switched_on
@@ -34,6 +35,10 @@ _FEED_COLUMNS = frozenset({_CHANGE, "_commit_version", "_commit_timestamp"})
 # The column that says how many more of a row a table has than before; negative for fewer.
 MORE = "__headrace_more"
 _MOST_COMMITS = 1_000
+# The column of a scan that has the name of each row's file; a name with a random id belongs to one file only.
+_METADATA = "_metadata"
+_UNIQUE_NAME = re.compile(r"^[\w.-]*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}[\w.-]*$")
+_MOST_NAMES = 100
 
 
 class ChangeKind(Enum):
@@ -81,11 +86,28 @@ class PinnedTable:
     @property
     def size_bytes(self) -> int:
         """The bytes of its files."""
-        return int(self.snapshot.sizeInBytes())
+        known = size_by_checksum(self.path, self.version)
+        return int(self.snapshot.sizeInBytes()) if known is None else known
 
-    def rows_at(self, version: int) -> DataFrame:
-        """The rows of an older version."""
+    def rows_at(self, version: int, kind: ChangeKind) -> DataFrame:
+        """The rows of an older version, since which the table has changed in this way."""
+        added = self._added_names(version) if kind is ChangeKind.APPENDED else None
+        if added is not None:
+            return self.rows().filter(~F.col(f"{_METADATA}.file_name").isin(added))
         return self.session.read.format("delta").option("versionAsOf", version).load(self.path)
+
+    def _added_names(self, version: int) -> list[str] | None:
+        """The names of the files that later commits have added; None if others may have the same, or if they are many.
+
+        Without them, the newest version is the older one. Delta would first rebuild the snapshot of the older version,
+        which takes several jobs.
+        """
+        if _METADATA in (str(name).casefold() for name in self.snapshot.metadata().schema().fieldNames()):
+            return None
+        commits = (commit_actions(self.path, number) or () for number in range(version + 1, self.version + 1))
+        files = (action["add"] for actions in commits for action in actions if "add" in action)
+        names = [str(file["path"]).rsplit("/", 1)[-1] for file in files if file["dataChange"]]
+        return names if len(names) <= _MOST_NAMES and all(map(_UNIQUE_NAME.search, names)) else None
 
     def changes_since(self, version: int, used: frozenset[str], kind: ChangeKind) -> DataFrame:
         """The rows that the version has more often, or less often, than an older one, with :data:`MORE`.

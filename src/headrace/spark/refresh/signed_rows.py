@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.spark.cdc.batch_cache import BatchCache, is_small
+from headrace.spark.cdc.batch_cache import BatchCache, cached_rows, is_small
 from headrace.spark.jvm.plan_nodes import items
 from headrace.spark.refresh.changed_plans import PASSES
 from headrace.spark.refresh.pinned_query import PinnedQuery
@@ -79,7 +79,7 @@ def input_changes(query: PinnedQuery, since: Mapping[str, int], cache: BatchCach
             found[table_id] = TableChange(rows, kind, size_bytes, size_bytes <= _BROADCAST_BYTES)
             continue
         rows = cache.eager(rows)
-        if not rows.isEmpty():
+        if cached_rows(rows):
             found[table_id] = TableChange(rows, kind, size_bytes, is_small(rows))
     return found
 
@@ -133,8 +133,9 @@ class SignedRows:
     def _rows(self, changed: int, number: int) -> DataFrame:
         """The rows of a leaf beside the changed ones of another."""
         table = self._leaves[number]
-        if number > changed and table.table_id in self._changes:
-            return table.rows_at(self._since[table.table_id])
+        change = self._changes.get(table.table_id)
+        if number > changed and change is not None:
+            return table.rows_at(self._since[table.table_id], change.kind)
         return table.rows()
 
     def _signed(self, plan: Any, number: int, rows: Sequence[DataFrame], change: TableChange) -> tuple[Any, Any]:

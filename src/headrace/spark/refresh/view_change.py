@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, StringType
 
 from headrace.model.comparable_types import compared_columns
 from headrace.model.names import quoted
-from headrace.spark.cdc.batch_cache import BatchCache, is_small
+from headrace.spark.cdc.batch_cache import BatchCache, cached_bytes, is_small
 from headrace.spark.comparison.comparable_values import comparable_column
 from headrace.spark.refresh.pinned_tables import exact_text
 
@@ -36,6 +36,7 @@ class ViewChange:
         changed: how many rows of the view change: are added, removed, or get other values.
         added: how many new rows the groups have.
         removed: how many stored rows they have.
+        size_bytes: how many bytes the cached rows take from which the new ones are computed.
     """
 
     keys: DataFrame | None
@@ -43,6 +44,7 @@ class ViewChange:
     changed: int
     added: int
     removed: int
+    size_bytes: int
 
 
 def with_small_broadcast(frame: DataFrame) -> DataFrame:
@@ -85,7 +87,7 @@ def difference(before: DataFrame, now: DataFrame, columns: Sequence[str], cache:
     """What changes between the stored and the new rows of some groups; None for nothing.
 
     Args:
-        before: the stored rows, cached.
+        before: the stored rows.
         now: the new rows, cached.
         columns: the columns with the keys of the groups.
         cache: keeps the keys of the groups that differ.
@@ -97,13 +99,13 @@ def difference(before: DataFrame, now: DataFrame, columns: Sequence[str], cache:
         return None
     changed, added, removed = (int(number) for number in counted[1:])
     if not columns:
-        return ViewChange(None, now, changed, added, removed)
+        return ViewChange(None, now, changed, added, removed, cached_bytes(now))
     matched = with_small_broadcast(groups)
     rows = now.join(matched, _same(columns), "left_semi")
     # A view may group by one column twice.
     numbers = {name: number for number, name in enumerate(columns)}
     keys = groups.select(*(F.col(f"{_KEY}{number}").alias(name) for name, number in numbers.items()))
-    return ViewChange(keys, rows, changed, added, removed)
+    return ViewChange(keys, rows, changed, added, removed, cached_bytes(now))
 
 
 def _same(columns: Sequence[str]) -> Column:
