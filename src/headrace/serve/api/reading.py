@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.errors import PipelineError
 from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.requests.plan_files import saved_plans
 from headrace.project.requests.request_file import stored_requests
