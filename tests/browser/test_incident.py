@@ -217,6 +217,8 @@ def test_a_change_that_needs_an_approval_is_rejected_or_approved_and_applied(vis
 def test_an_update_that_runs_is_stopped_on_the_page(visitor, service):
     page = visitor.page
     visitor.visit("/p/shop")
+    # The button of an update that is just ending would stop nothing.
+    page.locator("#lease").get_by_text("No update is running").wait_for()
     with subprocess.Popen(
         [PROGRAM, "--quiet", "run", "--continuous"], cwd=service.root, stdout=subprocess.DEVNULL
     ) as process:
