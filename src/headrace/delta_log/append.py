@@ -72,6 +72,8 @@ class _Change:
     replaces: bool
     removed: Sequence[dict[str, Any]]
     user_metadata: str | None = None
+    # Whether the rows do not depend on those of the table. If they do, Delta refuses commits that have read the same.
+    is_blind: bool = True
 
     def metrics(self) -> dict[str, int]:
         """The metrics of the commit, with Delta's names."""
@@ -187,7 +189,9 @@ class TableAppender:
                 break
             if added is None and rows.num_rows:
                 added = self._add(with_utc_times(rows), known.partition_by)
-            if self._commit(known, _Change(added, rows.num_rows, replace, replaced, user_metadata), transaction):
+            is_blind = not replace and read_version is None
+            change = _Change(added, rows.num_rows, replace, replaced, user_metadata, is_blind)
+            if self._commit(known, change, transaction):
                 return Appended.WRITTEN
         return Appended.CHANGED
 
@@ -218,7 +222,7 @@ class TableAppender:
             "operationParameters": parameters,
             "readVersion": known.commit.version,
             "isolationLevel": "Serializable",
-            "isBlindAppend": not change.replaces,
+            "isBlindAppend": change.is_blind,
             "operationMetrics": {name: str(value) for name, value in change.metrics().items()},
             "engineInfo": "headrace",
             "txnId": txn_id,

@@ -111,6 +111,8 @@ def test_an_append_that_read_a_version_follows_it_at_once(path, replace):
     assert ours.append(ROWS, 2, replace=replace, read_version=read) is Appended.CHANGED
     assert ids(path) == [1, 1, 2, 2]
     assert ours.append(ROWS, 2, read_version=commits(path)) is Appended.WRITTEN
+    # An answer may be lost: then Delta must not commit the same again beside it.
+    assert DeltaTable(path).history(1)[0]["isBlindAppend"] is False
 
 
 def test_a_recorded_transaction_changes_no_rows(path):
