@@ -11,8 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import TimeoutError  # noqa: A004 - its name
-from tests.browser.conftest import Visitor, opened
+from tests.browser.conftest import Visitor, appears, opened
 from tests.command_line import PROGRAM
 from tests.servers.receiver import running_receiver
 from tests.unit.project.test_requests import until
@@ -102,11 +101,9 @@ def visitor(chromium, service):
 
 def done(visitor: Visitor) -> None:
     """Wait until the page says that what it has asked for is done; parts of it are replaced, and it is not reloaded."""
-    try:
-        visitor.page.locator("#notice, #state").get_by_text("completed").wait_for()
-    except TimeoutError as error:
-        # Else nobody learns what the page says instead.
-        raise AssertionError(visitor.page.locator("body").inner_text()) from error
+    said = visitor.page.locator("#notice, #state").get_by_text("completed")
+    # Else nobody learns what the page says instead.
+    assert appears(said, PATIENCE_MS), visitor.page.locator("body").inner_text()
 
 
 def messages(receiver) -> list[str]:

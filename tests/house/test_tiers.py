@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
+import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -22,6 +25,8 @@ run have more examples in `make test-all` (`tests/tiers.py`) and hundreds in `ma
 |---|---|---|
 """
 ALL_CASES = "all"
+# The folders of this repository from which tests import.
+OURS = {"bench", "campaign", "conformance", "examples", "headrace", "tests", "tools"}
 # As a guard: the cases of the same test that are not long.
 OTHER_CASES = "its other cases"
 
@@ -128,3 +133,33 @@ def test_the_tiers_page_matches_the_test_marks() -> None:
         PAGE.write_text(table(), encoding="utf-8")
 
     assert PAGE.read_text(encoding="utf-8") == table(), "run `make golden ARGS=tests/house`"
+
+
+def test_every_test_module_loads_with_the_locked_packages_alone() -> None:
+    """`make test` collects the modules of the browser too, and runs where `make test-servers` never ran."""
+    locked = set(re.findall(r"^[\w.-]+(?===)", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE))
+    names = packages_distributions()
+
+    def is_there(module: str) -> bool:
+        root = module.partition(".")[0]
+        distributions = {re.sub(r"[-_.]+", "-", name).lower() for name in names.get(root, ())}
+        return root in OURS or root in sys.stdlib_module_names or bool(distributions & locked)
+
+    missing = [
+        f"{file.relative_to(ROOT)}: {module}"
+        for file in sorted(TESTS.rglob("*.py"))
+        for module in _imported_at_once(ast.parse(file.read_text(encoding="utf-8")))
+        if not is_there(module)
+    ]
+
+    assert missing == [], "import it where it is used, or under TYPE_CHECKING"
+
+
+def _imported_at_once(tree: ast.Module) -> Iterator[str]:
+    """The modules that a module imports when it is loaded, outside functions and ``if TYPE_CHECKING``."""
+    for statement in tree.body:
+        match statement:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(name)):
+                yield name
