@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -151,9 +151,9 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
             running_schedulers(scheduled, environ, say),
         ):
             try:
-                server.run(sockets=[bound])
-            except KeyboardInterrupt:
-                # The signal that ended it, again.
+                # The signal that ended it comes again, unless the shell that started this process ignores it.
+                with suppress(KeyboardInterrupt):
+                    server.run(sockets=[bound])
                 say("stopped")
             finally:
                 # While the schedulers stop, too.

@@ -26,11 +26,16 @@ def free_port():
 
 
 @contextmanager
-def running(shop, port, *words):
-    command = [sys.executable, "-m", "headrace", "serve", "--listen", f"127.0.0.1:{port}", *words]
+def running(shop, port, *words, shell=()):
+    command = [*shell, sys.executable, "-m", "headrace", "serve", "--listen", f"127.0.0.1:{port}", *words]
     environ = {**os.environ, "XDG_CONFIG_HOME": str(shop.root / "config")}
     process = subprocess.Popen(
-        command, cwd=shop.root, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+        command,
+        cwd=shop.root,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
     )
     try:
         yield process
@@ -50,8 +55,7 @@ def get(port, path, **headers):
     return answer, body
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_prints_where_to_sign_in_once_answers_and_stops_with_0(busy_shop, number):
+def test_a_server_prints_where_to_sign_in_once_answers_and_stops_with_0(busy_shop):
     port = free_port()
     with running(busy_shop, port) as server:
         named, first = server.stdout.readline(), server.stdout.readline()
@@ -67,7 +71,7 @@ def test_a_server_prints_where_to_sign_in_once_answers_and_stops_with_0(busy_sho
         listening.request("GET", "/api/v1/pipelines/shop/events", headers=accept)
         stream = listening.getresponse()
         assert stream.readline() == b"retry: 3000\n"
-        server.send_signal(number)
+        server.send_signal(signal.SIGTERM)
         rest, errors = server.communicate(timeout=60)
         listening.close()
 
@@ -77,6 +81,19 @@ def test_a_server_prints_where_to_sign_in_once_answers_and_stops_with_0(busy_sho
     with running(busy_shop, port) as again:
         again.stdout.readline()
         assert again.stdout.readline() == f"http://127.0.0.1:{port}/\n"
+
+
+@pytest.mark.parametrize("trap", ["trap - INT", "trap '' INT"])
+def test_sigint_stops_a_server_also_if_the_shell_ignores_it_in_the_background(busy_shop, trap):
+    port = free_port()
+    with running(busy_shop, port, shell=["sh", "-c", f'{trap}; exec "$0" "$@"']) as server:
+        server.stdout.readline()
+        get(port, "/")
+        server.send_signal(signal.SIGINT)
+
+        rest, _ = server.communicate(timeout=60)
+
+    assert (server.returncode, rest.splitlines()[-1]) == (0, "stopped")
 
 
 def test_a_port_that_is_taken_is_named(busy_shop, monkeypatch, capsys):

@@ -115,7 +115,9 @@ class XmlTags:
         if ((after < 0x20) & ~_SPACES[after]).any():
             raise Irregular
         is_row[chosen] = _SPACES[after] | (after == _GREATER) | ((after == _SLASH) & ~self._is_end[chosen])
-        is_row &= ~self._is_end | (self._closes == begins + end) | ~inside
+        # "</r >" ends a row too, and "</r x>" does not.
+        if (is_row & self._is_end & (self._closes != begins + end)).any():
+            raise Irregular
         chosen = np.flatnonzero(is_row & ~self._is_end)
         self._quotes = np.flatnonzero(self.letters == _QUOTE)
         bounds = np.searchsorted(self._quotes, np.stack([self._opens[chosen], self._closes[chosen]]))
