@@ -81,25 +81,6 @@ class Renderer:
     def __init__(self, now: Callable[[], float], boards: Mapping[str, DevBoard] = MappingProxyType({})) -> None:
         self._now = now
         self._boards = boards
-        self._templates = Environment(
-            loader=PackageLoader("headrace.serve"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= {
-            "duration": formats.duration,
-            "count": formats.count,
-            "rate": formats.rate,
-            "bytes": formats.size,
-            "plural": formats.plural,
-            "moment": _moment,
-            "ago": _ago,
-            "part": path_part,
-            "quoted": _quoted,
-        }
-        self._templates.globals |= {"share": formats.share, "version": __version__, "sections": SECTIONS}
 
     def html(self, page: Page, frame: Frame | None = None, path: str = "") -> Response:
         """The page as HTML.
@@ -112,15 +93,19 @@ class Renderer:
         # A page has the same names and words many times.
         redact = str if frame is None else cache(frame.redact)
         board = None if frame is None else self._boards.get(frame.slug)
-        text = self._templates.get_template(page.template).render(
-            page=_redacted(page.document, redact),
-            pictures=_redacted(page.pictures, redact),
-            title=redact(page.title),
-            frame=frame,
-            notice=None if frame is None else _redacted(frame.notice, redact),
-            path=path,
-            now=self._now(),
-            dev=None if board is None else _redacted(board.state.to_json(), redact),
+        text = (
+            _templates()
+            .get_template(page.template)
+            .render(
+                page=_redacted(page.document, redact),
+                pictures=_redacted(page.pictures, redact),
+                title=redact(page.title),
+                frame=frame,
+                notice=None if frame is None else _redacted(frame.notice, redact),
+                path=path,
+                now=self._now(),
+                dev=None if board is None else _redacted(board.state.to_json(), redact),
+            )
         )
         return HTMLResponse(text, page.status)
 
@@ -128,6 +113,31 @@ class Renderer:
         """The document of the page."""
         redact = str if frame is None else frame.redact
         return json_answer(_redacted(page.document, redact), page.status)
+
+
+@cache
+def _templates() -> Environment:
+    """The templates, each of which is compiled when it is first used: that takes longer than a page."""
+    found = Environment(
+        loader=PackageLoader("headrace.serve"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "duration": formats.duration,
+        "count": formats.count,
+        "rate": formats.rate,
+        "bytes": formats.size,
+        "plural": formats.plural,
+        "moment": _moment,
+        "ago": _ago,
+        "part": path_part,
+        "quoted": _quoted,
+    }
+    found.globals |= {"share": formats.share, "version": __version__, "sections": SECTIONS}
+    return found
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
