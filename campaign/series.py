@@ -23,7 +23,7 @@ from headrace.project.open import Project
 from headrace.project.test_harness import Harness
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
-from headrace.spark.startup.open_session import existing_session
+from headrace.spark.session.existing_session import existing_session
 from headrace.testing.warm import unchanged
 
 _ENDED = "ended"

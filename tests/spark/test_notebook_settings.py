@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.settings.vendor_confs import is_static
-from headrace.spark.startup.open_session import existing_session
+from headrace.spark.session.existing_session import existing_session
 
 pytestmark = pytest.mark.spark
 # The classes that declare settings of Spark and Delta: those of the pinned jars that refer to their ConfigBuilder.

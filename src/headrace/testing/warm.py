@@ -13,8 +13,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headrace.spark.session.catalog_entries import temporary_views
+from headrace.spark.session.existing_session import existing_session
 from headrace.spark.session.scoped_confs import is_settable
-from headrace.spark.startup.open_session import existing_session, open_session
+from headrace.spark.startup.open_session import open_session
 from headrace.testing.java import FIRST_COMPILER
 
 _SMALL = {

@@ -99,7 +99,7 @@ class Storage:
         settings = replace(self.settings, maintenance=MaintenancePolicy(**policy))
         actions = TableActions(no_session, str)
         clock = self.clock or (lambda: NOW)
-        return Maintenance(settings, actions, clock, lambda: is_held, str, self.expired)
+        return Maintenance(settings, lambda: actions, clock, lambda: is_held, str, self.expired)
 
     def done(self) -> int:
         """How many of the four actions have been done."""

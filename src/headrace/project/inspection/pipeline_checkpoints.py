@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.errors import PipelineError
 from headrace.events.last_batches import last_batches
@@ -14,12 +12,14 @@ from headrace.model.state_rows import StateRequest, StateRows
 from headrace.plan.steps import Plan
 from headrace.project.clean import Cleaned, CleanRequest, clean_storage
 from headrace.project.inspection.flow_checkpoint import FlowCheckpoint, flow_checkpoint
-from headrace.project.inspection.flow_state import flow_state
 from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, flows_named, health_of_flows
 from headrace.storage.listed_storage import reading_storage
 from headrace.stores.paths import StoragePath
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Plans an update of the project's code, which opens a session.
 PlanUpdate: TypeAlias = Callable[[], Plan]
@@ -74,6 +74,9 @@ class PipelineCheckpoints:
             PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.WHICH_FLOW; STATE.*: the flow has no such state, or its
                 state cannot be read.
         """
+        # It loads PySpark, which nothing else here needs.
+        from headrace.project.inspection.flow_state import flow_state  # noqa: PLC0415
+
         return flow_state(self.find(request.name), request, session)
 
     def repair(self, name: str) -> tuple[StoragePath, ...]:

@@ -13,7 +13,7 @@ from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.rows import Rows
 from headrace.project.inspection.private_tables import hidden_tables, quarantined_dataset
 from headrace.settings.settings import Settings
-from headrace.spark.startup.open_session import existing_session
+from headrace.spark.session.existing_session import existing_session
 from headrace.sql.plain_select import Comparison, Condition, PlainSelect, date_of, plain_select
 from headrace.storage.inventory import stored_tables
 from headrace.storage.view_definitions import view_files

@@ -16,23 +16,20 @@ from headrace.events.lakeflow_views import MonitoredPipeline
 from headrace.model.names import InvalidName, QualifiedName, quoted
 from headrace.model.rows import Rows
 from headrace.model.views import ViewDefinition
+from headrace.project.inspection.log_names import log_names, log_paths
 from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.project.inspection.plain_query import rows_without_session
 from headrace.project.inspection.private_tables import hidden_tables
 from headrace.project.inspection.query_rows import query_rows, reason_of
 from headrace.settings.settings import Settings
-from headrace.settings.storage import MonitoringFile
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.catalog import Catalog
-from headrace.spark.update.event_views import EVENT_VIEWS, register_event_views
+from headrace.spark.update.event_views import register_event_views
 from headrace.sql.mentions import mentioned_names
 from headrace.sql.readonly import check_readonly
 from headrace.storage.inventory import stored_tables
 from headrace.storage.view_definitions import stored_views
 from headrace.stores.delta_tables import is_delta
-
-# The log of maintenance in `headrace sql`.
-_OPERATIONS = QualifiedName("operations_log")
 
 
 def run_statement(
@@ -165,21 +162,10 @@ def _register_tables(
 
 
 def _register_logs(catalog: Catalog, settings: Settings, wanted: Collection[QualifiedName]) -> None:
-    for log, path in _logs(settings).items():
+    for log, path in log_paths(settings).items():
         if log in wanted and is_delta(path):
             catalog.register_names([log], ())
             catalog.register_path(log, path)
-
-
-def log_names(settings: Settings) -> frozenset[QualifiedName]:
-    """The names that a query can read besides those of the storage: views of the event log, and logs."""
-    return frozenset({*EVENT_VIEWS, *_logs(settings)})
-
-
-def _logs(settings: Settings) -> dict[QualifiedName, str]:
-    """The event log under the name of the settings, and the log of maintenance, with their paths."""
-    own = {} if settings.event_log is None else {settings.event_log: settings.layout.events}
-    return {**own, _OPERATIONS: settings.layout.monitoring(MonitoringFile.OPERATIONS)}
 
 
 def _register_views(

@@ -16,9 +16,9 @@ from headrace.model.names import QualifiedName, quoted, sql_text
 from headrace.model.rows import Rows
 from headrace.model.schema import type_text
 from headrace.options.nearest import did_you_mean
+from headrace.project.inspection.log_names import log_names
 from headrace.project.inspection.plain_query import has_plain_semantics, plain_query_rows
 from headrace.project.inspection.private_tables import hidden_tables
-from headrace.project.inspection.sql_access import log_names
 from headrace.settings.settings import Settings
 from headrace.sql.plain_select import Comparison, date_of, plain_select
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from headrace.spark.cluster.worker_archives import archive_of, digest_of, included_archives
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ARCHIVE_PREFIX = "headrace-modules-"
 _EXCLUDED = frozenset({"__pycache__", "storage", "tests"})

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
@@ -23,11 +23,9 @@ from headrace.model.names import InvalidName
 from headrace.options.nearest import did_you_mean
 from headrace.plan.maintenance import Action, ActionState, TableFacts, table_action
 from headrace.project.lease_holders import host_name, liveness
-from headrace.project.maintenance.actions import TableActions
 from headrace.project.maintenance.limits import Limits
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.project.maintenance.log_files import expired_logs, remove_logs
-from headrace.project.resolution.open_catalog import open_catalog
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.storage.listed_storage import reading_storage
@@ -37,6 +35,9 @@ from headrace.storage.maintained_tables import (
     maintained_tables,
 )
 from headrace.stores.paths import storage_path
+
+if TYPE_CHECKING:
+    from headrace.project.maintenance.actions import TableActions
 
 # Of a damaged table, or one that changes meanwhile: a log that was cleaned, a torn file, a time after 9999.
 _FAILURES = (PipelineError, OSError, ValueError, ArithmeticError)
@@ -57,7 +58,7 @@ class Maintenance:
 
     Attributes:
         settings: the pipeline's.
-        actions: does an action on a table.
+        actions: what does actions on tables; called once one is done.
         now: the time, in seconds since 1970.
         is_held: whether an update is running.
         redact: removes secrets from a text.
@@ -65,7 +66,7 @@ class Maintenance:
     """
 
     settings: Settings
-    actions: TableActions
+    actions: Callable[[], TableActions]
     now: Callable[[], float]
     is_held: Callable[[], bool]
     redact: Callable[[str], str]
@@ -213,7 +214,7 @@ class Maintenance:
                 yield action
 
     def _done(self, action: Action, facts: TableFacts, table: MaintainedTable, reading: TableReading) -> Action:
-        done = self.actions.perform(action, facts, self.settings.maintenance, self.now())
+        done = self.actions().perform(action, facts, self.settings.maintenance, self.now())
         if done.state is not ActionState.DONE or done.before is None:
             return done
         try:
@@ -243,7 +244,15 @@ class Maintenance:
 def maintenance_of(settings: Settings, environ: Mapping[str, str], expired_parts: DoExpiredParts) -> Maintenance:
     """The maintenance of a pipeline's storage; opens a session once an action needs it."""
     secrets = settings.open_secrets(environ)
-    actions = TableActions(lambda: open_catalog(settings, secrets, environ).session, secrets.redact)
+
+    @cache
+    def actions() -> TableActions:
+        # They load PySpark, which takes longer than a plan of maintenance.
+        from headrace.project.maintenance.actions import TableActions  # noqa: PLC0415
+        from headrace.project.resolution.open_catalog import open_catalog  # noqa: PLC0415
+
+        return TableActions(lambda: open_catalog(settings, secrets, environ).session, secrets.redact)
+
     check_lease = partial(liveness, settings.layout.lease, host_name(environ), time.time)
     return Maintenance(settings, actions, time.time, lambda: check_lease().is_held, secrets.redact, expired_parts)
 

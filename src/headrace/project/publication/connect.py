@@ -11,7 +11,7 @@ from headrace.project.publication.publication import PipelinePublication
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.metastore.connections import metastore_connector
-from headrace.spark.startup.open_session import existing_session
+from headrace.spark.session.existing_session import existing_session
 
 
 def publication_of(

@@ -6,6 +6,7 @@ __all__ = [
     "catalog_entries",
     "clone",
     "default_confs",
+    "existing_session",
     "guards",
     "listeners",
     "object_stores",

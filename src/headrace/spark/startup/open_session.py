@@ -22,6 +22,7 @@ from headrace.spark.jvm.call_sites import record_user_call_sites
 from headrace.spark.jvm.class_names import cache_class_lookups
 from headrace.spark.jvm.spark_log import redact_log
 from headrace.spark.session.default_confs import cores_of, is_single_process, object_store_confs, session_confs
+from headrace.spark.session.existing_session import existing_session
 from headrace.spark.session.object_stores import connect_object_stores
 from headrace.spark.session.own_tables import has_metastore
 from headrace.spark.session.scoped_confs import is_settable
@@ -89,15 +90,6 @@ def open_session(
         if is_settable(session, key):
             session.conf.set(key, value)
     return session
-
-
-def existing_session() -> SparkSession | None:
-    """The existing session of the program, whichever thread created it.
-
-    It is the one that ``SparkSession.builder.getOrCreate()`` returns, not the active one. The active session may be any
-    that created a frame from rows since, such as that of a batch passed to a sink's function.
-    """
-    return SparkSession._instantiatedSession  # noqa: SLF001 - it has no public form
 
 
 def _new_session(start: SessionStart) -> SparkSession:

@@ -20,12 +20,12 @@ from headrace.events.system_tables import (
     SYSTEM_TABLES,
 )
 from headrace.events.update_timeline import pipeline_update_timeline
+from headrace.events.view_names import EVENT_LOG
 from headrace.model.liveness import Liveness
 from headrace.model.names import QualifiedName, quoted
 from headrace.spark.update.catalog import Catalog
 from headrace.stores.delta_tables import is_delta
 
-_LOG = QualifiedName("event_log")
 _COLUMNS = {table.name: table.ddl for table in SYSTEM_TABLES}
 # Tables that are computed from events without Spark, and their columns.
 _COMPUTED: Mapping[QualifiedName, tuple[Callable[[LogEvents, Liveness], pa.Table], str]] = {
@@ -34,8 +34,6 @@ _COMPUTED: Mapping[QualifiedName, tuple[Callable[[LogEvents, Liveness], pa.Table
 }
 # One partition needs no shuffles, which took most of the time of a query over 100,000 batches.
 _MOST_IN_ONE_PARTITION = 1_000_000
-# Names that a statement can read besides the pipeline's own.
-EVENT_VIEWS = frozenset({_LOG, *_COMPUTED, PIPELINE_UPDATE_TIMELINE.name, *LAKEFLOW_VIEWS})
 
 
 def register_event_views(
@@ -58,9 +56,9 @@ def register_event_views(
     stored = _StoredTables(catalog, folder)
     texts: dict[QualifiedName, str] = {}
     if is_delta(path):
-        if _LOG in wanted or PIPELINE_EVENTS.name in wanted:
-            catalog.register_path(_LOG, path)
-            own = replace(own, table=catalog.names.of(_LOG).text)
+        if EVENT_LOG in wanted or PIPELINE_EVENTS.name in wanted:
+            catalog.register_path(EVENT_LOG, path)
+            own = replace(own, table=catalog.names.of(EVENT_LOG).text)
         _register_computed(catalog, path, own, wanted, stored)
     pipelines = [own, *(replace(one, table=one.log and f"delta.{quoted(one.log)}") for one in others)]
     timeline = PIPELINE_UPDATE_TIMELINE.name
