@@ -14,6 +14,7 @@ from headrace.events.expiry import Horizon
 from headrace.events.levels import Level
 from headrace.events.reader import EVENT_COLUMNS, EventReader, created_at
 from headrace.events.types import (
+    TERMINAL_UPDATE_STATES,
     BatchDone,
     DatasetDefined,
     Event,
@@ -108,11 +109,27 @@ def events_of_update(reader: EventReader, update_id: str, newest: int) -> Iterat
         "SELECT id, row_number() OVER (PARTITION BY origin['flow_name'], event_type ORDER BY id DESC) AS number "  # noqa: S608 - our words
         f"FROM events WHERE {own} AND ({_BATCH} OR event_type = '{StreamProgress.event_type}')"
     )
-    where = (
-        f"{own} AND ((level <> '{Level.METRICS.value}' AND event_type IN ({states})) "  # noqa: S608 - the same
-        f"OR id IN (SELECT id FROM ({numbered}) WHERE number <= {int(newest)}))"
-    )
-    yield from _recorded(reader.rows(", ".join(EVENT_COLUMNS), where))
+    columns = ", ".join(EVENT_COLUMNS)
+    rows = reader.rows(columns, f"{own} AND level <> '{Level.METRICS.value}' AND event_type IN ({states})")
+    # Their texts are read of the newest ones alone, in the files that have them: a long update has many others.
+    newest_of_each = f"id IN (SELECT id FROM ({numbered}) WHERE number <= {int(newest)})"  # noqa: S608 - the same
+    ids = [row["id"] for row in reader.rows("id", newest_of_each)]
+    if ids:
+        among = f"id >= {sql_literal(ids[0])} AND id IN ({', '.join(map(sql_literal, ids))})"
+        found = {row["id"]: row for row in (*rows, *reader.rows(columns, among))}
+        rows = [found[one] for one in sorted(found)]
+    yield from _recorded(rows)
+
+
+def has_ended(reader: EventReader, update_id: str) -> bool:
+    """Whether the end of an update is recorded.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    where = f"{of_update(reader, update_id)} AND event_type = '{UpdateStateChanged.event_type}'"
+    newest = [one.event for one in recorded_rows(reader, where, "id DESC LIMIT 1")]
+    return any(isinstance(one, UpdateStateChanged) and one.state in TERMINAL_UPDATE_STATES for one in newest)
 
 
 def recorded_rows(reader: EventReader, where: str, order: str = "id") -> list[Recorded]:

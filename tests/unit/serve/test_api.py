@@ -39,7 +39,7 @@ READ = {
     "requests": f"{P}/requests",
 }
 # What this storage does not have, and what is no JSON; other tests call it.
-LATER = {"request", "quarantined_rows", "checkpoint", "metrics"}
+LATER = {"request", "schedule", "quarantined_rows", "checkpoint", "metrics"}
 DOCUMENT = openapi()
 
 
@@ -88,6 +88,8 @@ def test_examples_have_the_shape_that_is_documented(route):
     [
         (f"{P}/datasets/no", "GET", 404, "SERVE.NO_PAGE"),
         (f"{P}/updates/no", "GET", 404, "TRACE.NO_UPDATE"),
+        (f"{P}/updates?limit=501", "GET", 422, "API.FIELD"),
+        (f"{P}/schedules/no", "GET", 404, "SCHEDULE.UNKNOWN"),
         ("/api/v1/pipelines/other/graph", "GET", 404, "SERVE.NO_PAGE"),
         ("/api/v1/nothing", "GET", 404, "API.NO_RESOURCE"),
         ("/api/v2/pipelines", "GET", 404, "API.NO_RESOURCE"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -184,3 +185,33 @@ def test_metrics_need_a_token_of_any_role_and_have_no_secrets(busy_shop, served)
     assert "headrace_flow_lag" in answer.text
     assert "landing" not in answer.text
     assert browser.call("/metrics", host="evil.example", authorization=f"Bearer {viewer}").status == 421
+
+
+def test_lists_of_updates_go_back_to_the_first_one_and_name_each_once(busy_shop, served):
+    ids = [f"{number:04}-update" for number in range(5)]
+    for update_id in ids:
+        # Its process is gone.
+        busy_shop.update(update_id)
+    browser, found, rest = served(busy_shop).sign_in(), [], ""
+    while rest is not None:
+        part = browser.call(f"{P}/updates?limit=3{rest}").json
+        matches("Updates", part)
+        found += [(one["update_id"], one["state"]) for one in part["updates"]]
+        rest = None if part["earlier"] is None else f"&before={part['earlier']}"
+
+    lost = [(update_id, "LOST") for update_id in reversed(ids)]
+    assert found == [*lost, ("bbbb2222-0000", "FAILED"), ("aaaa1111-0000", "COMPLETED")]
+
+
+def test_the_page_of_the_updates_leads_to_earlier_ones(busy_shop, served):
+    for number in range(49):
+        busy_shop.update(f"{number:04}-update", UpdateStateChanged(UpdateState.COMPLETED))
+    browser = served(busy_shop).sign_in()
+
+    newest = browser.call("/p/shop/updates").text
+    path = re.search(r'href="(/p/shop/updates\?before=\d+)" rel="next"', newest)[1]
+    earlier = browser.call(path).text
+
+    assert ("aaaa1111" in newest, "bbbb2222" in newest) == (False, True)
+    assert ("aaaa1111" in earlier, "bbbb2222" in earlier, 'rel="next"' in earlier) == (True, False, False)
+    assert "The event log has no earlier update." in browser.call("/p/shop/updates?before=0").text

@@ -25,7 +25,7 @@ def shown(number, update_id="a", epoch=0):
 
 
 def past(number, update_id, **created):
-    return PastUpdate(update_id, minute(number), UpdateCreated("SCHEDULE", **created))
+    return PastUpdate(update_id, minute(number), UpdateCreated("SCHEDULE", **created), number)
 
 
 def failed(number, message="it broke"):

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.unit.serve.conftest import NOON, assert_golden, definitions, state
+from tests.unit.serve.test_api import P, matches
 
 from headrace.events.types import UpdateStateChanged
 from headrace.model.outcome import FlowState, UpdateCause, UpdateState
@@ -75,6 +76,22 @@ def test_each_schedule_says_what_its_decision_waits_for(busy_shop, served):
     ]
     assert page["runs_on"] is None
     assert_golden("schedules", browser.call(PATH).text, busy_shop)
+
+
+def test_the_api_has_one_schedule_with_what_is_queued_for_it(busy_shop, served):
+    at = busy_shop.clock.at.timestamp()
+    waiting = Run((Firing("hourly", at - 60, UpdateCause.SCHEDULE), Firing("nightly", at - 60, UpdateCause.SCHEDULE)))
+    last = {"hourly": LastRun("COMPLETED", at - 7200, at - 7100, at - 7201, update_id="aaaa1111-0000")}
+    scheduled(busy_shop, state_file=state_text(State(leader=1, waiting=waiting, last=last)))
+    browser = served(busy_shop).sign_in()
+
+    hourly, fresh = (browser.call(f"{P}/schedules/{name}").json for name in ("hourly", "fresh"))
+
+    for found in (hourly, fresh):
+        matches("ScheduleReport", found)
+    assert (hourly["schedule"]["state"], hourly["schedule"]["last"]["update_id"]) == ("WAITING", "aaaa1111-0000")
+    assert [len(run["firings"]) for run in hourly["queue"]] == [2]
+    assert (fresh["schedule"]["state"], fresh["queue"]) == ("IDLE", [])
 
 
 def test_files_and_tables_are_waited_for_with_their_pace(busy_shop, served):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
-from headrace.events.recorded import batches_of_update, events_of_update, find_update
+from headrace.events.recorded import batches_of_update, events_of_update, find_update, has_ended
 from headrace.metrics.trace import Trace, trace_of
 from headrace.project.lease_holders import host_name, liveness
 from headrace.settings.settings import Settings
@@ -38,9 +38,8 @@ def update_trace(
         return trace
     if liveness(settings.layout.lease, host_name(environ), time.time).may_run(found):
         return trace
-    # It may have ended since the log was read.
-    trace = _trace(reader, found, newest_batches)
-    return trace.as_lost() if trace is not None and trace.is_running else trace
+    # It may have ended since the log was read. To read all of it again takes long after a long update.
+    return _trace(reader, found, newest_batches) if has_ended(reader, found) else trace.as_lost()
 
 
 def _trace(reader: EventReader, update_id: str, newest_batches: int) -> Trace | None:

@@ -12,12 +12,14 @@ from headrace.project.requests.request_file import stored_requests
 from headrace.project.requests.request_results import result_of
 from headrace.serve.api import dataset_reading, flow_reading, row_reading
 from headrace.serve.api.all_pipelines import alert_facts, known_alerts
-from headrace.serve.api.query_values import Values
+from headrace.serve.api.query_values import Values, before_of, limit_of
+from headrace.serve.api.routes import UPDATES
 from headrace.serve.formats import iso
 from headrace.serve.pages.dataset_page import dataset_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import Shown, graph_page
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
+from headrace.serve.pages.schedules_page import schedule_facts
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
 from headrace.storage.savepoints.stored import Savepoints
@@ -25,6 +27,11 @@ from headrace.storage.savepoints.stored import Savepoints
 
 def _alerts(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
     return {"alerts": [alert_facts(alert) for alert in known_alerts(pipeline)]}
+
+
+def _updates(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
+    document: Mapping[str, Any] = updates_page(pipeline, limit_of(values, UPDATES), before_of(values)).document
+    return document
 
 
 def _quarantine(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
@@ -87,9 +94,10 @@ READERS: Mapping[str, Callable[[ServedPipeline, Values], Any]] = {
     "checkpoint": flow_reading.checkpoint,
     "state": flow_reading.state,
     "flow": lambda pipeline, values: flow_page(pipeline, values["flow"]).document,
-    "updates": lambda pipeline, _values: updates_page(pipeline).document,
+    "updates": _updates,
     "update": lambda pipeline, values: update_page(pipeline, values["update"], values).document,
     "doctor": lambda pipeline, _values: doctor_page(pipeline).document,
+    "schedule": lambda pipeline, values: schedule_facts(pipeline.schedules(), values["schedule"]),
     "schedules": lambda pipeline, _values: pipeline.schedules().to_json(),
     "alerts": _alerts,
     "quarantine": _quarantine,

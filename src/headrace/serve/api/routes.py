@@ -10,6 +10,7 @@ from enum import Enum
 from headrace.events.levels import Level
 from headrace.serve.api.schemas import Schema
 from headrace.serve.pages.row_facts import COMPARISONS, DEFAULT_STORED, MOST_STORED
+from headrace.serve.pipelines import NEWEST_UPDATES
 from headrace.serve.roles import Role
 
 PREFIX = "/api/v1"
@@ -60,6 +61,7 @@ class Limit:
 WAITING_ROWS = Limit(20, 100)
 COMMITS, SCHEMA_COMMITS = Limit(30, 200), Limit(100, 500)
 BATCHES, EVALUATIONS = Limit(60, 500), Limit(100, 1000)
+UPDATES = Limit(NEWEST_UPDATES, 500)
 
 
 @dataclass(frozen=True)
@@ -344,7 +346,15 @@ ROUTES: tuple[ApiRoute, ...] = (
         "Checkpoint",
     ),
     ApiRoute("state", "GET", f"{_F}/state", Role.VIEWER, "How much state a flow keeps, without its rows", "State"),
-    ApiRoute("updates", "GET", f"{_P}/updates", Role.VIEWER, "The newest updates", "Updates"),
+    ApiRoute(
+        "updates",
+        "GET",
+        f"{_P}/updates",
+        Role.VIEWER,
+        "The updates, the newest first",
+        "Updates",
+        (_limit(UPDATES, "How many updates at most."), _BEFORE),
+    ),
     ApiRoute(
         "update",
         "GET",
@@ -357,6 +367,14 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("doctor", "GET", f"{_P}/doctor", Role.VIEWER, "What is wrong or at risk", "Diagnosis"),
     ApiRoute("events", "GET", f"{_P}/events", Role.VIEWER, "The newest 1,000 events", "Events", _EVENTS),
     ApiRoute("schedules", "GET", f"{_P}/schedules", Role.VIEWER, "The schedules, and who runs them", "Schedules"),
+    ApiRoute(
+        "schedule",
+        "GET",
+        f"{_P}/schedules/{{schedule}}",
+        Role.VIEWER,
+        "A schedule: what its next decision waits for, and what is queued",
+        "ScheduleReport",
+    ),
     ApiRoute("alerts", "GET", f"{_P}/alerts", Role.VIEWER, "The alerts of the last check", "Alerts"),
     ApiRoute("quarantine", "GET", f"{_P}/quarantine", Role.VIEWER, "How many rows are in quarantine", "Quarantines"),
     ApiRoute(

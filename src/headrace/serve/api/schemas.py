@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from headrace.project.requests.request import RequestState
 from headrace.serve.api.row_shapes import ROW_SHAPES
+from headrace.serve.api.schedule_shapes import SCHEDULE_SHAPES
 from headrace.serve.api.shapes import SHAPES, Shape
 from headrace.serve.roles import Role
 
@@ -45,5 +46,5 @@ def schemas() -> Mapping[str, Schema]:
     return {
         "Role": {"type": "string", "enum": [role.value for role in Role]},
         "RequestState": {"type": "string", "enum": [state.value for state in RequestState]},
-        **{name: schema_of(shape) for name, shape in {**SHAPES, **ROW_SHAPES}.items()},
+        **{name: schema_of(shape) for name, shape in {**SHAPES, **ROW_SHAPES, **SCHEDULE_SHAPES}.items()},
     }

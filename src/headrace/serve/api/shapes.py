@@ -81,7 +81,14 @@ SHAPES: Mapping[str, Shape] = {
         "git_commit": "text?",
         "error": "#Error?",
     },
-    "Updates": {"name": "text", "as_of": "time", "updates": ["#Update"], "most": "whole"},
+    "Updates": {
+        "name": "text",
+        "as_of": "time",
+        "updates": ["#Update"],
+        "most": "whole",
+        "before": "whole?",
+        "earlier": "whole?",
+    },
     "Pipelines": {
         "pipelines": [
             {
@@ -417,26 +424,6 @@ SHAPES: Mapping[str, Shape] = {
         "next": "text?",
         "unread": [{"part": "text", "path": "text?", "reason": "text"}],
     },
-    "Schedules": {
-        "pipeline": "text",
-        "runs_on": "#Process?",
-        "schedules": [
-            {
-                "name": "text",
-                "when": "text",
-                "kind": "text",
-                "refresh": ["text"],
-                "in_code": "flag",
-                "state": "text",
-                "paused_by": "text?",
-                "next_at": "time?",
-                "last": "object?",
-                "retries": "whole?",
-            }
-        ],
-        "problems": {"*": "text"},
-    },
-    "Process": {"host": "text", "pid": "whole"},
     "Alerts": {"alerts": [_ALERT]},
     "AllAlerts": {
         "alerts": [{"pipeline": "text", "pipeline_name": "text", **_ALERT}],

@@ -14,7 +14,7 @@ from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.form_pages import form_page
 from headrace.serve.pages.graph_page import Shown, graph_page
 from headrace.serve.pages.maintenance_page import maintenance_page
-from headrace.serve.pages.paging import page_number
+from headrace.serve.pages.paging import page_number, sequence_before
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.quarantine_page import quarantine_page
 from headrace.serve.pages.request_pages import request_page, requests_page
@@ -53,6 +53,10 @@ def _savepoints(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     return savepoints_page(pipeline, _part(request), request.query_params.get("savepoint", ""))
 
 
+def _updates(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
+    return updates_page(pipeline, before=sequence_before(request.query_params.get("before")))
+
+
 def _update(pipeline: ServedPipeline, request: Request, name: str) -> Page:
     return update_page(pipeline, name, request.query_params)
 
@@ -64,7 +68,7 @@ def _part(request: Request) -> int:
 # By the section that is marked in the navigation; each has JSON at the same path with .json at the end.
 _SECTIONS: dict[str, PageOf] = {
     "graph": _graph,
-    "updates": lambda pipeline, _request, _name: updates_page(pipeline),
+    "updates": _updates,
     "alerts": lambda pipeline, request, _name: alerts_page(pipeline, _part(request)),
     "quarantine": _quarantine,
     "changes": _changes,

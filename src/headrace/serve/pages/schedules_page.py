@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from headrace.errors import PipelineError
 from headrace.events.past_updates import PastUpdate
 from headrace.metrics.dataset_health import Health
 from headrace.model.outcome import UpdateCause
@@ -75,15 +76,43 @@ def schedules_facts(view: ScheduleView | None, updates: Iterable[PastUpdate], nu
     # What needs a look first: what is queued, then what is due next.
     entries = sorted(zip(document["schedules"], view.declared.schedules, strict=True), key=lambda one: _order(one[0]))
     part, paging = part_of(entries, number, _EACH_PART)
-    runs = (("RUNNING", view.state.running), ("WAITING", view.state.waiting))
     return {
         "runs_on": document["runs_on"],
         "problems": document["problems"],
-        "queue": [_run(state, run, view) for state, run in runs if run is not None],
+        "queue": [_run(state, run, view) for state, run in _runs(view)],
         "schedules": [_schedule(entry, schedule, view) for entry, schedule in part],
         "paging": paging,
         "updates": started,
     }
+
+
+def schedule_facts(view: ScheduleView, name: str) -> dict[str, Any]:
+    """One schedule: what it is, what its next decision waits for, what came of the last one, and what is queued for it.
+
+    Raises:
+        PipelineError: SCHEDULE.UNKNOWN.
+    """
+    document = view.to_json()
+    known = {one.name: (entry, one) for entry, one in zip(document["schedules"], view.declared.schedules, strict=True)}
+    problem = view.declared.problems.get(name)
+    if name not in known and problem is None:
+        names = ", ".join([*known, *view.declared.problems])
+        raise PipelineError("SCHEDULE.UNKNOWN", name=name, known=names or "none")
+    runs = [(word, run) for word, run in _runs(view) if any(one.schedule == name for one in run.firings)]
+    return {
+        "pipeline": view.pipeline,
+        "as_of": iso(view.now),
+        "runs_on": document["runs_on"],
+        "name": name,
+        "schedule": _schedule(*known[name], view) if name in known else None,
+        "problem": problem,
+        "queue": [_run(word, run, view) for word, run in runs],
+    }
+
+
+def _runs(view: ScheduleView) -> list[tuple[str, Run]]:
+    runs = (("RUNNING", view.state.running), ("WAITING", view.state.waiting))
+    return [(word, run) for word, run in runs if run is not None]
 
 
 def _order(entry: Mapping[str, Any]) -> tuple[int, str, str]:

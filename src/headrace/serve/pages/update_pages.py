@@ -28,15 +28,23 @@ from headrace.serve.render import Page
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-def updates_page(pipeline: ServedPipeline) -> Page:
-    """The newest updates."""
+def updates_page(pipeline: ServedPipeline, most: int = NEWEST_UPDATES, before: int | None = None) -> Page:
+    """So many of the newest updates; with *before*, of those created before the event with this sequence number.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
     view = pipeline.view()
-    updates = [update_facts(update) for update in view.updates]
+    # The view has the newest ones, also if a part of the event log cannot be read.
+    found = view.updates if before is None and most == NEWEST_UPDATES else pipeline.updates(most, before)
+    updates = [update_facts(update) for update in found]
     document = {
         "name": pipeline.name,
         "as_of": iso(view.as_of),
         "updates": updates,
-        "most": NEWEST_UPDATES,
+        "most": most,
+        "before": before,
+        "earlier": found[-1].sequence if len(found) == most else None,
     }
     return Page("updates.html", f"Updates: {pipeline.name}", document, {"bars": update_bars(updates)})
 
