@@ -106,6 +106,7 @@ PAGES = (
     ServedPage("graph-part", "/p/shop/graph?focus=clean_orders&hops=1"),
     ServedPage("past-graph", f"/p/shop/graph?update={_UPDATES - 1:08}&focus=clean_orders"),
     ServedPage("updates", "/p/shop/updates"),
+    ServedPage("no-earlier-updates", "/p/shop/updates?before=0"),
     ServedPage("update", f"/p/shop/u/{_UPDATES:08}"),
     ServedPage("dataset", "/p/shop/d/orders"),
     ServedPage("versions", "/p/shop/d/orders?from=0&to=3"),

@@ -1,8 +1,11 @@
-"""Takes pictures of the web pages for the tutorial, from a run of it: `make pictures`, after `make test-servers`.
+"""Takes pictures of the web pages, from a run of the tutorial: `make pictures`, after `make test-servers`.
 
 docs/images/tutorial-overview.png     what needs attention, after the tutorial's first expectations
 docs/images/tutorial-pages-graph.png  the graph with its list
 docs/images/tutorial-quarantine.png   the quarantined rows by rule
+docs/images/page-dataset.png          a streaming table, with its commits
+docs/images/page-flow.png             a flow, with its batches
+docs/images/page-update.png           an update, with the times of its flows and its plan
 """
 
 from __future__ import annotations
@@ -27,7 +30,17 @@ from tests.browser.parts import missing_parts  # noqa: E402
 
 from pictures import IMAGES  # noqa: E402
 
-PAGES = {"overview": "", "pages-graph": "/graph", "quarantine": "/quarantine"}
+# By picture.
+PAGES = {
+    "tutorial-overview": "",
+    "tutorial-pages-graph": "/graph",
+    "tutorial-quarantine": "/quarantine",
+    "page-dataset": "/d/flights",
+    "page-flow": "/f/flights",
+    "page-update": "/updates",
+}
+# What is clicked first: the first update, which is of all datasets, at the end of the list.
+FOLLOWED = {"page-update": "#updates tbody th a"}
 SIZE = {"width": 1280, "height": 800}
 COLOURS = 256
 
@@ -88,8 +101,11 @@ def _take_pictures(login: str, folder: Path) -> None:
         page.goto(login)
         for name, path in PAGES.items():
             page.goto(f"{login.partition('/login')[0]}/p/flights{path}")
+            if name in FOLLOWED:
+                page.locator(FOLLOWED[name]).last.click()
+                page.wait_for_load_state()
             picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            picture.quantize(COLOURS, dither=Image.Dither.NONE).save(IMAGES / f"tutorial-{name}.png", optimize=True)
+            picture.quantize(COLOURS, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":
