@@ -2,6 +2,7 @@
 
 const LEAST_PAUSE_MS = 3000;
 const PENDING_MS = 1500;
+const RUNNING_MS = 4000;
 const FOLLOW_MS = [2500, 8000];
 const events = document.body.dataset.events;
 let waiting = false;
@@ -47,6 +48,11 @@ setInterval(() => {
   if (wasPending && !isPending) follow();
   wasPending = isPending;
 }, PENDING_MS);
+
+// The end of a process that was killed, or that releases its lease, is no event.
+setInterval(() => {
+  if (document.querySelector("[data-live][data-running], [data-live] [data-running]") !== null) schedule();
+}, RUNNING_MS);
 
 if (events) {
   const source = new EventSource(events);
