@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headrace.assistant.doctor.diagnose import Diagnosis
 from headrace.errors import PipelineError, Problems
-from headrace.events.past_updates import PastUpdate, past_updates
+from headrace.events.past_updates import PastUpdate
 from headrace.events.reader import EventReader
 from headrace.events.recorded import Recorded, definitions_of, reports_of_flows
 from headrace.metrics.trace import Trace
@@ -17,7 +17,6 @@ from headrace.model.maintenance import Task
 from headrace.plan.maintenance import Action
 from headrace.project.development.board import DevBoard
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
-from headrace.project.inspection.monitored_pipelines import own_liveness
 from headrace.project.inspection.past_graph import PastGraph, past_graph
 from headrace.project.inspection.pipeline_view import PipelineView, PipelineViewer
 from headrace.project.inspection.update_trace import update_trace
@@ -108,8 +107,7 @@ class ServedPipeline:
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
         """
-        held = own_liveness(self.settings, self._environ, self._now)
-        return past_updates(self.events(), newest, held, before)
+        return self._viewer.updates(newest, before)
 
     def reports(self, flows: Iterable[str]) -> list[Recorded]:
         """The newest batches and reports of flows, oldest first.

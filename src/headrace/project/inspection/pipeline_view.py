@@ -78,6 +78,17 @@ class PipelineViewer:
         self._reader = EventReader(settings.layout.events)
         self._events = FoldedEvents(settings, self._reader)
 
+    def updates(self, newest: int, before: int | None) -> tuple[PastUpdate, ...]:
+        """So many updates, the newest first; with *before*, of those created before this sequence number.
+
+        Any thread may call it: it has a reader of its own.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        held = own_liveness(self._settings, self._environ, self._now)
+        return past_updates(EventReader(self._settings.layout.events), newest, held, before)
+
     def view(self) -> PipelineView:
         """The pipeline now. What cannot be read is noted in it; the rest is read."""
         settings, environ, now, reader = self._settings, self._environ, self._now, self._reader
