@@ -13,6 +13,7 @@ from headrace.serve.api.query_values import levels_of, types_of
 from headrace.serve.live_events import EventFilter, LiveEvents, event_rows
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import json_answer
+from headrace.serve.whole_numbers import whole_number
 
 _MOST_EVENTS = 1000
 
@@ -40,7 +41,7 @@ class EventEndpoint:
         if pipeline is None:
             raise PipelineError("SERVE.NO_PAGE", what=f'pipeline "{slug}"', suggestion="")
         wanted = EventFilter(frozenset(types_of(query.getlist("type"))), frozenset(levels_of(query.getlist("level"))))
-        after = _sequence(request.headers.get("last-event-id") or query.get("after", ""))
+        after = whole_number(request.headers.get("last-event-id") or query.get("after", ""))
         if "text/event-stream" not in request.headers.get("accept", ""):
             first = -1 if after is None else after
             rows = await run_in_threadpool(event_rows, pipeline.events(), first, _MOST_EVENTS, pipeline.redact, wanted)
@@ -51,7 +52,3 @@ class EventEndpoint:
         return StreamingResponse(
             live.listen(after, wanted), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
         )
-
-
-def _sequence(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,12 +13,14 @@ import pytest
 from tests.unit.serve.conftest import definitions, stable
 
 from headrace.errors import PipelineError
-from headrace.events.types import FlowStateChanged
-from headrace.model.outcome import FlowState
+from headrace.events.types import FlowStateChanged, UpdateStateChanged
+from headrace.model.outcome import FlowState, UpdateState
+from headrace.project.lease import Lease
 from headrace.serve.charts import line_width, sparkline, stacked_bars, update_bars
 from headrace.serve.formats import count, duration, plural, rate, share, size
 from headrace.serve.navigation import SECTIONS
 from headrace.serve.pages.help_page import help_index, help_page
+from headrace.settings.load import load_settings
 
 GOLDEN = Path(__file__).parent / "golden"
 PATHS = (
@@ -87,6 +90,20 @@ def test_an_update_whose_process_is_gone_is_lost_and_says_what_continues_it(shop
     assert page["attention"][0]["first_step"] == "headrace run"
     assert "continues where it stopped" in browser.call("/p/shop").text
     assert browser.call("/p/shop/u/cccc.json").json["state"] == "LOST"
+
+
+def test_pages_look_again_as_long_as_they_show_an_update_that_runs(shop, served):
+    shop.update("cccc", *definitions(), UpdateStateChanged(UpdateState.RUNNING))
+    lease = load_settings(shop.root / "pipeline.yml", environ={}).layout.lease
+    pages = ("/p/shop", "/p/shop/updates", "/p/shop/u/cccc")
+
+    with Lease(lease, "here", time.time, update_id="cccc"):
+        browser = served(shop).sign_in()
+        running = ["data-running" in browser.call(path).text for path in pages]
+    browser = served(shop).sign_in()
+
+    assert running == [True, True, True]
+    assert ["data-running" in browser.call(path).text for path in pages] == [False, False, False]
 
 
 def test_before_the_first_update_every_page_says_that_there_is_no_data(shop, served):

@@ -12,10 +12,10 @@ from headrace.events.envelope import seq_no_at
 from headrace.events.levels import Level
 from headrace.events.recorded import Stretch
 from headrace.serve.api.routes import MOST_ITEMS, Limit
+from headrace.serve.whole_numbers import whole_number
 
 # The values of a request: names of its path, and its query.
 Values = Mapping[str, str]
-_MOST_DIGITS = 18
 _TYPE = re.compile(r"[a-z_]{1,50}")
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def limit_of(values: Values, limit: Limit) -> int:
     Raises:
         PipelineError: API.FIELD.
     """
-    found = _number(values.get("limit", str(limit.default)))
+    found = whole_number(values.get("limit", str(limit.default)))
     if found is None or not 1 <= found <= limit.most:
         _refuse("limit", f"it is no whole number from 1 to {limit.most}")
     return found
@@ -39,7 +39,7 @@ def before_of(values: Values) -> int | None:
         PipelineError: API.FIELD.
     """
     text = values.get("before")
-    found = None if text is None else _number(text)
+    found = None if text is None else whole_number(text)
     if text is not None and found is None:
         _refuse("before", "it is no whole number")
     return found
@@ -52,7 +52,7 @@ def version_of(values: Values, name: str) -> int | None:
         PipelineError: API.FIELD.
     """
     text = values.get(name)
-    found = None if text is None else _number(text)
+    found = None if text is None else whole_number(text)
     if text is not None and found is None:
         _refuse(name, "it is no version")
     return found
@@ -101,10 +101,6 @@ def _first(values: Values) -> int:
     if found is None or found.tzinfo is None:
         _refuse("since", "it is no time with a time zone, such as 2026-11-29T00:00:00Z")
     return seq_no_at(max(found, _FIRST))
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def _refuse(name: str, reason: str) -> NoReturn:

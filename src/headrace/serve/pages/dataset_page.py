@@ -24,11 +24,11 @@ from headrace.serve.pages.lineage_facts import lineage_facts
 from headrace.serve.pages.schema_facts import changes_between, column_facts, schema_history, schema_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
+from headrace.serve.whole_numbers import whole_number
 
 _COMMITS = 30
 _POINTS = 60
 _CODE_LINES = 200
-_MOST_DIGITS = 18
 _NO_TABLE = "No update has written the table yet."
 _OLD_LOG = "The event log of an older version of Headrace does not have the columns."
 
@@ -44,7 +44,7 @@ class Asked:
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Asked:
         """What a query asks; what is no version is ignored."""
-        return cls(*(_version(query.get(name, "")) for name in ("before", "from", "to")))
+        return cls(*(whole_number(query.get(name, "")) for name in ("before", "from", "to")))
 
 
 def dataset_page(pipeline: ServedPipeline, name: str, asked: Asked | None = None) -> Page:
@@ -86,10 +86,6 @@ def dataset_page(pipeline: ServedPipeline, name: str, asked: Asked | None = None
     lines = [sparkline([_rate(one) for one in rule["over_time"]]) for rule in rules]
     charts = [share_bars([1 - _rate(one) for one in rule["over_time"][-_POINTS:]]) for rule in rules]
     return Page("dataset.html", name, document, {"sparklines": lines, "failed": charts})
-
-
-def _version(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def _lineage(view: PipelineView, name: str, schema: Schema | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from headrace.serve.formats import iso
 from headrace.serve.pages.facts import datasets_of, flow_facts, flow_values, healths, kind_of, value_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
+from headrace.serve.whole_numbers import whole_number
 
 MOST_HOPS = 9
 _SOURCE = "source"
@@ -40,9 +41,8 @@ class Shown:
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Shown:
         """What a query asks for; a number that is none is 1."""
-        text = query.get("hops", "1")
-        is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
-        return cls(query.get("focus", ""), min(int(text), MOST_HOPS) if is_number else 1, query.get("update", ""))
+        hops = whole_number(query.get("hops", "1"), _MOST_DIGITS)
+        return cls(query.get("focus", ""), 1 if hops is None else min(hops, MOST_HOPS), query.get("update", ""))
 
 
 def graph_page(pipeline: ServedPipeline, shown: Shown) -> Page:

@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from headrace.serve.whole_numbers import whole_number
+
 _Item = TypeVar("_Item")
-_MOST_DIGITS, _MOST_DIGITS_OF_SEQUENCES = 6, 18
+_MOST_DIGITS = 6
 
 
 def page_number(text: str) -> int:
     """The number of a part in a query; 1 for anything else."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
-    return max(int(text), 1) if is_number else 1
-
-
-def sequence_before(text: str | None) -> int | None:
-    """The sequence number in a query before which a list begins; None for anything else."""
-    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS_OF_SEQUENCES
-    return int(text or "") if is_number else None
+    return max(whole_number(text, _MOST_DIGITS) or 1, 1)
 
 
 def part_of(items: Sequence[_Item], number: int, size: int) -> tuple[Sequence[_Item], dict[str, Any]]:

@@ -14,7 +14,7 @@ from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.form_pages import form_page
 from headrace.serve.pages.graph_page import Shown, graph_page
 from headrace.serve.pages.maintenance_page import maintenance_page
-from headrace.serve.pages.paging import page_number, sequence_before
+from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.quarantine_page import quarantine_page
 from headrace.serve.pages.request_pages import request_page, requests_page
@@ -26,6 +26,7 @@ from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 from headrace.serve.roles import principal_of
+from headrace.serve.whole_numbers import whole_number
 
 PageOf: TypeAlias = Callable[[ServedPipeline, Request, str], Page]
 
@@ -54,7 +55,7 @@ def _savepoints(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
 
 
 def _updates(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
-    return updates_page(pipeline, before=sequence_before(request.query_params.get("before")))
+    return updates_page(pipeline, before=whole_number(request.query_params.get("before", "")))
 
 
 def _update(pipeline: ServedPipeline, request: Request, name: str) -> Page:

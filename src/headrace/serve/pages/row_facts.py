@@ -12,6 +12,7 @@ from headrace.serve.pages.cells import instant_cell
 from headrace.serve.pages.facts import datasets_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.roles import Role, refusal
+from headrace.serve.whole_numbers import whole_number
 from headrace.sql.plain_select import Comparison
 from headrace.storage.listed_storage import reading_storage
 
@@ -52,7 +53,7 @@ def limit_of(values: Mapping[str, str]) -> int:
         PipelineError: API.FIELD.
     """
     text = values.get("limit", str(DEFAULT_STORED))
-    limit = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MOST_STORED)) else 0
+    limit = whole_number(text, len(str(MOST_STORED))) or 0
     if not 1 <= limit <= MOST_STORED:
         raise _wrong("limit", f"it is no whole number from 1 to {MOST_STORED}")
     return limit
