@@ -100,9 +100,11 @@ def test_pages_look_again_as_long_as_they_show_an_update_that_runs(shop, served)
     with Lease(lease, "here", time.time, update_id="cccc"):
         browser = served(shop).sign_in()
         running = ["data-running" in browser.call(path).text for path in pages]
+        shown = browser.call("/p/shop/u/cccc").text
     browser = served(shop).sign_in()
 
     assert running == [True, True, True]
+    assert re.search(r'id="update-state" data-live><span class="status [a-z]+" data-running>', shown)
     assert ["data-running" in browser.call(path).text for path in pages] == [False, False, False]
 
 
